@@ -1,0 +1,1 @@
+"""The tools that build, check, lint and grade the course's notebooks."""

@@ -1,0 +1,95 @@
+"""A pytest plugin: every answer of a master against every check.
+
+`pytest solutions/02_jit.py` runs one set; each answer is a test of its own.
+"""
+
+import pytest
+
+from coursekit import answers, build, master
+from coursekit import notebook as nb
+from coursekit.course import Course
+from coursekit.execute import run_all
+
+
+def pytest_collect_file(parent, file_path):
+    """Collect `solutions/*.py` of a course."""
+    if file_path.suffix == ".py" and file_path.parent.name == "solutions":
+        return MasterFile.from_parent(parent, path=file_path)
+    return None
+
+
+class MasterFile(pytest.File):
+    """An exercise set: its answers, what the solution page says, the blank notebook."""
+
+    def collect(self):
+        read = master.read(self.path)
+        for exercise in read.exercises:
+            for answer in answers.answers_of(exercise):
+                name = f"{exercise.id}::{answer.label}"
+                yield AnswerItem.from_parent(
+                    self, name=name, job=(read, exercise, answer)
+                )
+        yield SaysItem.from_parent(self, name="wrong turns say what the page says")
+        yield BlankItem.from_parent(self, name="blank notebook fails every check")
+
+
+class Item(pytest.Item):
+    """A test that tells an AssertionError without a traceback."""
+
+    def repr_failure(self, excinfo):
+        if excinfo.errisinstance(AssertionError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.name}::{self.name}"
+
+
+class AnswerItem(Item):
+    """One answer fails exactly the checks that the master names."""
+
+    def __init__(self, *, job, **kwargs):
+        super().__init__(**kwargs)
+        self.job = job
+
+    def runtest(self):
+        read, exercise, answer = self.job
+        outcomes = answers.run(read, exercise, answer.source)
+        failed = {o.check for o in outcomes if not o.passed}
+        where = f"{self.path}:{answer.line}: {answer.label} of '{exercise.id}'"
+        told = "\n".join(o.says for o in outcomes if not o.passed)
+        assert failed == answer.must_fail, (
+            f"{where} fails {sorted(failed)} and should fail "
+            f"{sorted(answer.must_fail)}: mend the answer, the check or fails=.\n{told}"
+        )
+
+
+class SaysItem(Item):
+    """The messages on the solution page are what the checks say today."""
+
+    def runtest(self):
+        committed = nb.load(self.path.with_suffix(".ipynb"))
+        assert committed is not None, f"{self.path.stem}: run 'make notebooks'."
+        then, now = build.said(committed), build.judge(self.path)
+        for key in now:
+            assert then.get(key) == now[key], (
+                f"{self.path}: wrong answer {key} now hears\n{now[key]}\nand the "
+                f"page says\n{then.get(key)}\n: run 'make notebooks'."
+            )
+
+
+class BlankItem(Item):
+    """Run unsolved, an exercise notebook raises in its checks alone, and scores 0."""
+
+    def runtest(self):
+        folder = Course.here(self.path.parent).root / "exercises"
+        notebook = nb.load(folder / self.path.with_suffix(".ipynb").name)
+        run_all(notebook)
+        for cell in (c for c in notebook.cells if c.cell_type == "code"):
+            raised = [o.ename for o in cell.outputs if o.output_type == "error"]
+            is_check = cell.metadata.get("course", {}).get("kind") == "check"
+            wanted = ["CheckFailed"] if is_check else []
+            assert raised == wanted, f"{self.path.stem}: cell {cell.id} raised {raised}."
+        board = "".join(o.get("text", "") for o in notebook.cells[-1].outputs)
+        read = master.read(self.path)
+        assert f"0/{read.visible_points}" in board.replace(" ", ""), board
