@@ -13,9 +13,27 @@ from coursekit.execute import run_all
 
 def pytest_collect_file(parent, file_path):
     """Collect `solutions/*.py` of a course."""
-    if file_path.suffix == ".py" and file_path.parent.name == "solutions":
+    if _is_master(file_path):
         return MasterFile.from_parent(parent, path=file_path)
     return None
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    """Keep pytest from importing a master that is named on its command line."""
+    if _is_master(module_path):
+        return Nothing.from_parent(parent, path=module_path)
+    return None
+
+
+def _is_master(path):
+    return path.suffix == ".py" and path.parent.name == "solutions"
+
+
+class Nothing(pytest.File):
+    """Stands for a master where pytest would import it as a module."""
+
+    def collect(self):
+        return []
 
 
 class MasterFile(pytest.File):
