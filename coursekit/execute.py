@@ -76,6 +76,8 @@ def _client(notebook, **options):
     # Without transport_encryption every kernel prints a line about TCP.
     config = Config({"KernelManager": {"transport_encryption": "auto"}})
     folder = {"metadata": {"path": tempfile.gettempdir()}}
+    # On a page, an error is its last line; frames would show paths of this machine.
+    options["extra_arguments"] = ["--InteractiveShell.xmode=Minimal"]
     return NotebookClient(
         notebook, timeout=SECONDS_A_CELL, record_timing=False, resources=folder,
         kernel_name="python3", config=config, **options,

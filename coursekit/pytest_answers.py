@@ -40,6 +40,7 @@ class MasterFile(pytest.File):
     """An exercise set: its answers, what the solution page says, the blank notebook."""
 
     def collect(self):
+        self.heard = {}  # 'exercise/number' of a wrong answer: what the checks said
         read = master.read(self.path)
         for exercise in read.exercises:
             for answer in answers.answers_of(exercise):
@@ -73,6 +74,9 @@ class AnswerItem(Item):
     def runtest(self):
         read, exercise, answer = self.job
         outcomes = answers.run(read, exercise, answer.source)
+        kind, _, number = answer.label.partition(" ")
+        if kind == "wrong":
+            self.parent.heard[f"{exercise.id}/{number}"] = build.distinct(outcomes)
         failed = {o.check for o in outcomes if not o.passed}
         where = f"{self.path}:{answer.line}: {answer.label} of '{exercise.id}'"
         told = "\n".join(o.says for o in outcomes if not o.passed)
@@ -88,7 +92,10 @@ class SaysItem(Item):
     def runtest(self):
         committed = nb.load(self.path.with_suffix(".ipynb"))
         assert committed is not None, f"{self.path.stem}: run 'make notebooks'."
-        then, now = build.said(committed), build.judge(self.path)
+        then = build.said(committed)
+        # Run alone, this test has heard nothing yet.
+        now = self.parent.heard if len(self.parent.heard) == len(then) else None
+        now = now or build.judge(self.path)
         for key in now:
             assert then.get(key) == now[key], (
                 f"{self.path}: wrong answer {key} now hears\n{now[key]}\nand the "
