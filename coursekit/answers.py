@@ -10,6 +10,7 @@ import itertools
 import linecache
 import sys
 import types
+import warnings
 from dataclasses import dataclass
 
 import tracecheck
@@ -64,7 +65,9 @@ def run(master, exercise, source):
     Returns:
       list of Outcome, in the order of the checks, hidden ones included.
     """
-    with _module(master.stem) as module, contextlib.redirect_stdout(io.StringIO()):
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with _module(master.stem) as module, quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a wrong answer may well earn some
         for cell in (*master.setup, *exercise.setup):
             _execute(module, cell.source, "setup")
         try:

@@ -5,6 +5,7 @@ That is what lets a test compare a committed notebook with a fresh conversion.
 """
 
 import hashlib
+import html
 import re
 
 import jupytext
@@ -121,7 +122,7 @@ def solutions(course, path, says, ran_on=None):
         source = regions.reveal(exercise.solution.source)
         cells.append(nb.code(source, id, ex=exercise.id, kind="solution"))
         cells += [_check(exercise, c) for c in exercise.of("check")]
-        cells += [_check(exercise, c, ["hide-cell"]) for c in exercise.of("hidden")]
+        cells += [_hidden(exercise, c) for c in exercise.of("hidden")]
         cells += _whys(exercise)
         cells += _wrong_turns(exercise, says)
     return _assemble(course, path, cells, ran_on)
@@ -197,6 +198,14 @@ def _check(exercise, cell, tags=()):
     return nb.code(cell.source, id, tags, ex=exercise.id, kind=cell.kind)
 
 
+def _hidden(exercise, cell):
+    """A hidden check, folded on the site."""
+    made = _check(exercise, cell, ["hide-cell"])
+    prompts = {"show": "Show the hidden check", "hide": "Hide the hidden check"}
+    made.metadata["mystnb"] = {f"code_prompt_{k}": v for k, v in prompts.items()}
+    return made
+
+
 def _whys(exercise):
     for i, cell in enumerate(exercise.of("why")):
         id = f"{exercise.id}-why" + (f"-{i}" if i else "")
@@ -209,6 +218,8 @@ def _wrong_turns(exercise, says):
         texts = says.get(f"{exercise.id}/{i}", [])
         told.append(texts)
         habit, body = _split_habit(cell.source)
+        # CommonMark is not read inside <summary>.
+        habit = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(habit, quote=False))
         fold = f"<details><summary>Wrong turn {i}: {habit}</summary>\n\n"
         said = "\n".join(texts)
         fold += f"```python\n{body}\n```\n\n```text\n{said}\n```\n\n</details>"

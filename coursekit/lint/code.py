@@ -119,7 +119,7 @@ def _spend(source, spent):
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.For, ast.While)):
             continue
         drawn = [
-            node.args[0].id for node in ast.walk(statement)
+            node.args[0].id for node in _at_top(statement)
             if _draws(node) and ON_PURPOSE not in lines[node.lineno - 1]
         ]  # fmt: skip
         for word in drawn:
@@ -129,6 +129,14 @@ def _spend(source, spent):
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 spent.pop(node.id, None)
+
+
+def _at_top(node):
+    """Nodes that run with the cell: not the bodies of functions and classes."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from _at_top(child)
 
 
 def _draws(node):

@@ -1,0 +1,1 @@
+/* Left out: the icons come from the fonts in vendor/fontawesome. */
