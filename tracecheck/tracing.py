@@ -56,8 +56,8 @@ def count_traces(fn, calls):
     Returns:
         The number of traces over all calls. Jitted functions of JAX do not count,
         nor do those called while another is being traced. A callable that uses
-        several jitted functions counts as the one that was traced most often; one
-        that uses none counts 0.
+        several jitted functions counts as the one that was traced most often, where
+        functions of the same code are one; a callable that uses none counts 0.
 
     Source: https://docs.jax.dev/en/latest/_autosummary/jax.jit.html
     """
