@@ -27,6 +27,11 @@ _BY_WORDS = {
     "Array slice indices must have static start": "a slice was given a traced bound, "
     "so that its length would depend on a value",
     "Non-hashable static arguments": "a static argument cannot be hashed",
+    "as an abstract array": "an argument of a compiled function, or a part of one, is "
+    "neither an array nor a container that JAX knows",
+    "is not a valid JAX type": "something that is no array was to be traced",
+    "checking equality of metadata fields": "a static field of a class cannot be "
+    "compared by `==`",
     "Array has been deleted": "an array was used after it had been donated",
     "Buffer has been deleted or donated": "an array was used after it had been donated",
     "JAX arrays are immutable": "JAX arrays are immutable, so items of them cannot "
