@@ -24,7 +24,7 @@ def as_call(call):
 
 
 def fresh(tree):
-    """Copy lists, tuples, dicts and arrays, so that a call can't harm the caller's."""
+    """Copy containers and arrays, so that a call can't harm the caller's."""
     if isinstance(tree, jax.core.Tracer):
         return tree
     if isinstance(tree, (jax.Array, np.ndarray)):
@@ -33,7 +33,10 @@ def fresh(tree):
         return type(tree)(fresh(x) for x in tree)
     if type(tree) is dict:
         return {key: fresh(x) for key, x in tree.items()}
-    return tree
+    leaves, structure = jax.tree.flatten(tree)
+    if jax.tree_util.treedef_is_leaf(structure):
+        return tree
+    return structure.unflatten([fresh(leaf) for leaf in leaves])
 
 
 JITTED = type(jax.jit(lambda: None))

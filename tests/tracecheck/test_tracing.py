@@ -1,5 +1,6 @@
 """Traces are counted for every way in which people jit."""
 
+import collections
 import dataclasses
 import functools
 import sys
@@ -346,3 +347,11 @@ def test_bounds():
 def test_as_many_traces_as_different_shapes(shapes):
     calls = [(np.ones(shape, np.float32),) for shape in shapes]
     assert count_traces(decorated, calls) == len({tuple(shape) for shape in shapes})
+
+
+def test_a_registered_class_whose_arrays_are_donated_is_copied():
+    State = collections.namedtuple("State", "w b")
+    step = jax.jit(lambda s: State(s.w + 1, s.b + 1), donate_argnums=0)
+    state = State(jnp.ones(3), jnp.ones(2))
+    assert count_traces(step, [(state,), (state,)]) == 1
+    assert not state.w.is_deleted()
