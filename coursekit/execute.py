@@ -19,6 +19,7 @@ VERSIONS = ("jax", "jaxlib", "flax", "optax", "numpy", "torch")
 # from run to run; a page has no use for them.
 CELL_FILE = re.compile(r"/\S*?/ipykernel_\d+/\d+\.py")
 # jax ends a traceback by saying that it hid its own frames: true, and no help here.
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 HIDDEN_FRAMES = re.compile(r"\n?-{10,}\nFor simplicity, JAX has removed.*?-{10,}", re.S)
 
 
@@ -138,8 +139,8 @@ def _tidy(cell):
 
 
 def tidy_text(text):
-    """Text as the page shows it: no file of a run, no note about hidden frames."""
-    return HIDDEN_FRAMES.sub("", CELL_FILE.sub("<cell>", text))
+    """Text as the page shows it: no file or address of a run, no hidden frames."""
+    return HIDDEN_FRAMES.sub("", ADDRESS.sub("0x…", CELL_FILE.sub("<cell>", text)))
 
 
 def _join_streams(cell):

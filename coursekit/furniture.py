@@ -8,7 +8,11 @@ try:
 except ImportError:  # on Colab: adds the checks and changes nothing else
     %pip install -q --no-deps "git+{address}"'''
 
-READY = "Write your answer under each statement, then run the check below it."
+READY = (
+    "Write your answer under each statement, then run the checks below it. Hidden "
+    "points come from checks that only grading runs; they ask for nothing that the "
+    "statement does not say, and the solution page shows them."
+)
 
 
 def setup_cell(course):

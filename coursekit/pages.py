@@ -160,13 +160,19 @@ def _statement(exercise):
         id = f"{exercise.id}-statement" + (f"-{i}" if i else "")
         if cell is exercise.statement:
             heading, _, rest = cell.source.partition("\n")
-            worth = f"{exercise.points} point" + "s" * (exercise.points != 1)
-            meta = f"*{exercise.level} · {exercise.minutes} minutes · {worth}*"
+            meta = f"*{exercise.level} · {exercise.minutes} minutes · {_worth(exercise)}*"
             made.append(nb.markdown(f"{heading}\n\n{meta}\n{rest}", id, ex=exercise.id))
         else:
             make = nb.markdown if cell.markdown else nb.code
             made.append(make(cell.source, id, ex=exercise.id))
     return made
+
+
+def _worth(exercise):
+    """Points of an exercise, and how many of them hidden checks give."""
+    total = f"{exercise.points} point" + "s" * (exercise.points != 1)
+    hidden = sum(c.check[1] for c in exercise.of("hidden"))
+    return f"{total}, {hidden} of them hidden" if hidden else total
 
 
 def _blank(exercise, path):

@@ -91,7 +91,7 @@ def asserted(error):
 
 
 def _left_side(frame, lineno):
-    """`name` is value, for the left side of a comparison that calls nothing."""
+    """`name` is value, for the left side of a comparison that changes nothing."""
     test = _frames.assertion_at(frame, lineno).test
     if not isinstance(test, ast.Compare) or not _is_plain(test.left):
         return ""
@@ -100,8 +100,18 @@ def _left_side(frame, lineno):
     return f"`{text}` is {value}" if len(value) <= 60 and "\n" not in value else ""
 
 
+# Calls that change nothing, so that a message may make them a second time.
+_HARMLESS = {"abs", "bool", "float", "int", "len", "max", "min", "set", "sum", "type"}
+
+
 def _is_plain(node):
-    """Whether an expression only looks names, attributes and items up."""
-    parts = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)
-    plain = all(isinstance(part, parts) for part in ast.walk(node))
+    """Whether an expression only looks things up, or measures what it looks up."""
+    plain = all(_is_plain_part(part) for part in ast.walk(node))
     return plain and not isinstance(node, ast.Constant)
+
+
+def _is_plain_part(part):
+    if isinstance(part, ast.Call):
+        return isinstance(part.func, ast.Name) and part.func.id in _HARMLESS
+    lookups = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)
+    return isinstance(part, lookups)

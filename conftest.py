@@ -1,0 +1,66 @@
+"""What every test run shares: PyTorch cells, and JAX's compilation cache.
+
+`TORCH` in the environment says what becomes of tests and notebook cells that need
+PyTorch: 'auto' runs them where it is installed, 'require' stops without it, 'skip'
+never runs them.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+# Each answer of `solutions/*.py` is a test: see coursekit/pytest_answers.py.
+pytest_plugins = ["coursekit.pytest_answers"]
+
+CHOICES = ("auto", "require", "skip")
+
+# Compiled programs outlive the run, however small and quick to compile. The kernels
+# of notebooks inherit the environment; what is set already is left alone.
+CACHE = {
+    "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parent / ".cache" / "jax"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+for name, value in CACHE.items():
+    os.environ.setdefault(name, value)
+
+
+def why_no_torch(choice, installed):
+    """Why tests that need PyTorch are skipped, or '' where they run.
+
+    Raises:
+      pytest.UsageError: an unknown choice, or PyTorch is required and missing.
+    """
+    if choice not in CHOICES:
+        raise pytest.UsageError(f"TORCH={choice}: choose one of {', '.join(CHOICES)}")
+    if choice == "skip":
+        return "TORCH=skip"
+    if choice == "require" and not installed:
+        raise pytest.UsageError("torch is not installed, and TORCH=require wants it")
+    return "" if installed else "torch is not installed"
+
+
+def pytest_configure(config):
+    installed = importlib.util.find_spec("torch") is not None
+    config.why_no_torch = why_no_torch(os.environ.get("TORCH", "auto"), installed)
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if config.why_no_torch and needs_torch(item):
+            item.add_marker(pytest.mark.skip(reason=config.why_no_torch))
+        elif "skip-execution" in cell_tags(item):
+            item.add_marker(pytest.mark.skip(reason="tagged skip-execution"))
+
+
+def needs_torch(item):
+    """Whether a test is marked `torch`, or a notebook cell tagged so."""
+    return "torch" in cell_tags(item) or item.get_closest_marker("torch") is not None
+
+
+def cell_tags(item):
+    """The tags of a notebook's cell; none for any other test."""
+    cell = getattr(item, "cell", None)
+    return cell.metadata.get("tags", []) if cell is not None else []
