@@ -19,8 +19,8 @@ from tracecheck import iter_eqns, jaxpr_of
 # What leaves the row on one side enters on the other. A shift may be negative, or
 # larger than the row.
 #
-# It has to run under `jax.jit`, where the shifts are traced, and its program stays as
-# long as it is however many rows there are.
+# It has to run under `jax.jit`, where the shifts are traced. All rows move at once: no
+# loop over them, in Python or in the program.
 # %% ex="rows_roll" kind="solution"
 def shift_rows(x, shifts):
     """Roll each row by its own shift; f32[n, m], i32[n] -> f32[n, m]."""
@@ -46,7 +46,7 @@ with check("rows_without_loop", points=1,
     expect_constant_size(shift_rows, sized, (2, 4, 9))
     eqns = iter_eqns(jaxpr_of(shift_rows, *sized(4)))
     loops = {"scan", "while"} & {eqn.primitive.name for eqn in eqns}
-    assert not loops, "no loop over the rows"
+    assert loops == set(), "no loop over the rows"
 # %% ex="rows_roll" kind="hidden"
 with check("rows_any_shift", points=1,
            section="Your function never sees the batch"):
@@ -288,7 +288,8 @@ def all_pairs(fn):
 #
 # `distort(key, image)` is random and takes one image. Write
 # `make_distort(distort)`, which returns `batch(key, rows, images)`. `rows[i]` is the
-# number of `images[i]` in the data set.
+# index of `images[i]` in the data set. (`jax.random.fold_in`, in the
+# [chapter on keys](../chapters/05_random.ipynb), mixes a number into a key.)
 #
 # Within one `key`, an example gets the same noise in any batch: its noise depends on
 # its row, not on its place, on its neighbours or on the size of the batch. Different
@@ -807,7 +808,7 @@ def make_family(init, update, steps):
 # each model a slice of it: an error, unless the sizes agree by chance, and then every
 # model learns from one row. A jit inside `train` belongs to a function that is new in
 # each call.
-# %% [markdown] ex="memory_chunk" level="stretch" minutes=15
+# %% [markdown] ex="memory_chunk" level="stretch" minutes=10
 # ## Within a memory limit
 #
 # `fn(query, points)` compares one query with all points and needs working memory for

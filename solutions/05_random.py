@@ -719,7 +719,8 @@ with check("neighbours_do_not_matter", points=1,
     more = init_named(root, {"attn": (2,), "head": (4,), "embed": (3,)})
     assert list(few) == ["embed", "head"], "the same names as in shapes"
     for name in few:
-        expect_close(more[name], np.asarray(few[name]), name=f"{name} beside other names")
+        want = np.asarray(few[name])
+        expect_close(more[name], want, name=f"{name} beside other names")
     gap = abs(float(few["embed"][0] - few["head"][0]))
     assert gap > 0, "other numbers for another name"
 # %% ex="names_fold" kind="check"
