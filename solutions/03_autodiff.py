@@ -58,7 +58,8 @@ with check("orders_of_exp", points=1, section="Derivatives compose"):
         want = np.float32((-2.0) ** order * np.exp(-0.5))
         value = got[order](jnp.float32(0.25))
         expect_close(value, want, name=f"order {order}")
-    assert len(derivatives(jnp.cos, 0)) == 1, "one function for k = 0"
+    alone = len(derivatives(jnp.cos, 0))
+    assert alone == 1, "one function for k = 0"
 # %% ex="grad_orders" kind="wrong" fails="polynomial_orders orders_transform orders_of_exp"
 # each entry is made from `f`, so all of them have order 1
 def derivatives(f, k):
@@ -150,15 +151,19 @@ with check("mean_over_all", points=1,
 # %% ex="grad_accumulate" kind="check"
 with check("one_pass_per_batch", points=1,
            section="`grad` takes a function and returns a function"):
-    sizes = []
-
+    drawn, seen = [], []
     def loss(w, x, y):
-        sizes.append(len(x))
+        seen.append((len(x), len(drawn)))
         return (w * x - y).mean()
 
-    batches = ((jnp.ones(n), jnp.zeros(n)) for n in (3, 1, 4))
-    accumulate(loss, jnp.float32(2.0), batches)
-    assert sizes == [3, 1, 4], "one pass over each batch, of 3, 1 and 4"
+    def batches():
+        for n in (3, 1, 4):
+            drawn.append(n)
+            yield jnp.ones(n), jnp.zeros(n)
+
+    accumulate(loss, jnp.float32(2.0), batches())
+    want = [(3, 1), (1, 2), (4, 3)]
+    assert seen == want, f"(length, batches drawn so far) at each pass: {want}"
 # %% ex="grad_accumulate" kind="hidden"
 with check("starts_from_zero", points=1,
            section="Nothing is stored, so nothing has to be cleared"):
@@ -203,6 +208,16 @@ def accumulate(loss, params, batches):
 def accumulate(loss, params, batches):
     xs, ys = zip(*batches)
     return jax.value_and_grad(loss)(params, jnp.concatenate(xs), jnp.concatenate(ys))
+# %% ex="grad_accumulate" kind="wrong" fails="one_pass_per_batch"
+# a list, to count the examples first: all batches are held
+def accumulate(loss, params, batches):
+    batches = list(batches)
+    count, total = sum(len(x) for x, _ in batches), None
+    for x, y in batches:
+        part = jax.value_and_grad(loss)(params, x, y)
+        part = jax.tree.map(lambda a: len(x) / count * a, part)
+        total = part if total is None else jax.tree.map(jnp.add, total, part)
+    return total
 # %% ex="grad_accumulate" kind="alternate"
 def accumulate(loss, params, batches):
     seen, mean = 0, None
@@ -231,7 +246,7 @@ def accumulate(loss, params, batches):
 # `step(params, lr, x, y)`, returns
 #
 # - new params: entries named in `trainable` moved by `-lr` times their gradient, all
-#   others as they were, integer tables among them;
+#   others as they were. Some of these are integer tables;
 # - the loss and the predictions before the move, from the same forward pass.
 #
 # No gradient is computed for what is frozen, and the dictionary that was passed in stays
@@ -276,13 +291,13 @@ with check("head_moves", points=1,
 
     p = {"base": {"scale": jnp.float32(2)}, "columns": jnp.array([2, 0]),
          "head": jnp.array([1.0, -1.0])}
-    x = np.arange(12, dtype=np.float32).reshape(4, 3) / 12
+    x, before = np.arange(12, dtype=np.float32).reshape(4, 3) / 12, dict(p)
     h, head = 2 * x[:, [2, 0]], np.array([1, -1], np.float32)
     out = h @ head
-    want = p | {"head": head - 0.1 * h.T @ (out - 1) / 2}
+    new = p | {"head": head - 0.1 * h.T @ (out - 1) / 2}
+    want = new, ((out - 1) ** 2).mean(), out
     got = make_step(loss, ("head",))(p, 0.1, jnp.array(x), jnp.ones(4))
-    want = want, ((out - 1) ** 2).mean(), out
-    expect_close(got, want, name="(params, loss, predictions)")
+    expect_close((p, *got), (before, *want), name="(passed in, params, ...)")
 # %% ex="grad_freeze" kind="check"
 with check("frozen_costs_nothing", points=1,
            section="Nothing is stored, so nothing has to be cleared"):
@@ -329,7 +344,7 @@ def make_step(loss, trainable):
         return params | new, value, out
 
     return step
-# %% ex="grad_freeze" kind="wrong" fails="one_pass_params_kept"
+# %% ex="grad_freeze" kind="wrong" fails="head_moves one_pass_params_kept"
 # the optimiser's habit: parameters are updated where they are
 def make_step(loss, trainable):
     def loss_of(chosen, rest, x, y):
@@ -753,23 +768,20 @@ with check("fewer_passes", points=1,
     t = jnp.linspace(0, 1, 300)
     tall = lambda x: jnp.sin(x[0] * t) + x[1] * t
     wide = lambda x: jnp.sin(x).reshape(3, -1).sum(axis=1)
-    for f, x, most in [(tall, jnp.ones(2), 600), (wide, t, 900)]:
+    for case, f, x, most in [("tall (2 -> 300)", tall, jnp.ones(2), 600),
+                             ("wide (300 -> 3)", wide, t, 900)]:
         eqns = iter_eqns(jaxpr_of(lambda x: cheap_jacobian(f, x), x))
         largest = max(out.aval.size for eqn in eqns for out in eqn.outvars)
-        assert largest <= most, f"no array larger than the Jacobian's {most}"
+        said = f"{case}: no array larger than the Jacobian's {most} numbers"
+        assert largest <= most, said
 # %% ex="jacobian_choose" kind="hidden"
 with check("same_program_at_any_size", points=1,
            section="Forward mode pushes, reverse mode pulls"):
-    def tall_jacobian(x, t):
-        return cheap_jacobian(lambda x: jnp.cos(x[0] * t), x)
-
-    def wide_jacobian(x):
-        fold = lambda x: jnp.sin(x).reshape(2, -1).sum(axis=1)
-        return cheap_jacobian(fold, x)
-
-    two = jnp.ones(2)
-    expect_constant_size(tall_jacobian, lambda n: (two, jnp.ones(n)), (5, 11))
-    expect_constant_size(wide_jacobian, lambda n: (jnp.ones(2 * n),), (5, 11))
+    tall = lambda x: jnp.concatenate([x, jnp.cos(x)])            # n -> 2n
+    wide = lambda x: jnp.sin(x).reshape(-1, 2).sum(axis=1)       # 2n -> n
+    for f in (tall, wide):
+        of_f = lambda x: cheap_jacobian(f, x)
+        expect_constant_size(of_f, lambda n: (jnp.ones(n),), (4, 10))
     got = cheap_jacobian(lambda x: x * x, jnp.array([1.0, 2.0, 3.0]))
     want = np.diag(np.array([2, 4, 6], np.float32))
     expect_close(got, want, name="square")
@@ -789,6 +801,14 @@ def cheap_jacobian(f, x):
 def cheap_jacobian(f, x):
     rows = [jax.grad(lambda x: f(x)[i])(x) for i in range(f(x).size)]
     return jnp.stack(rows)
+# %% ex="jacobian_choose" kind="wrong" fails="same_program_at_any_size"
+# the right mode in a Python loop: one `jvp` or `vjp` in the program for each pass
+def cheap_jacobian(f, x):
+    y, pull = jax.vjp(f, x)
+    if y.size <= x.size:
+        return jnp.stack([pull(u)[0] for u in jnp.eye(y.size)])
+    push = lambda v: jax.jvp(f, (x,), (v,))[1]
+    return jnp.stack([push(v) for v in jnp.eye(x.size)], axis=1)
 # %% ex="jacobian_choose" kind="wrong" fails="right_jacobian fewer_passes same_program_at_any_size"
 # `grad` of a function with many outputs
 def cheap_jacobian(f, x):
@@ -847,14 +867,15 @@ def clipped_grad(loss, params, x, y, bound):
 # The factor is `bound / max(norm, bound)`: it is never above 1, and never divides by 0.
 # %% ex="clip_each" kind="check"
 with check("mean_of_clipped", points=1, section="Derivatives compose"):
-    x = np.array([[3.0, 4.0], [0.1, 0.0], [-2.0, 1.0]], np.float32)
-    y, w = np.array([1, 0.3, 0], np.float32), np.array([1, -2], np.float32)
+    x = np.array([[3, 4], [0.1, 0], [2, 1], [-2, 1]], np.float32)
+    y = np.array([1, 0.3, 0.5, 0], np.float32)
+    w = np.array([1, -2], np.float32)
     loss = lambda p, x, y: 0.5 * (x @ p["w"] + p["b"] - y) ** 2
     p = {"w": jnp.array(w), "b": jnp.float32(0.5)}
     miss = x @ w + 0.5 - y
-    each = miss[:, None] * np.concatenate([x, np.ones((3, 1))], axis=1)
-    norm = np.linalg.norm(each, axis=1, keepdims=True)
-    mean = (each * np.minimum(1, 2.0 / norm)).mean(axis=0).astype(np.float32)
+    each = miss[:, None] * np.concatenate([x, np.ones((4, 1))], axis=1)
+    norm = np.linalg.norm(each, axis=1, keepdims=True)  # one is 0
+    mean = (each * 2.0 / np.maximum(norm, 2.0)).mean(axis=0).astype(np.float32)
     got = clipped_grad(loss, p, jnp.array(x), jnp.array(y), 2.0)
     expect_close(got, {"w": mean[:2], "b": mean[2]}, name="gradient")
 # %% ex="clip_each" kind="check"
@@ -905,7 +926,15 @@ def clipped_grad(loss, params, x, y, bound):
         scale = bound / jnp.maximum(norm, bound)
         total = jax.tree.map(lambda t, leaf: t + scale * leaf, total, g)
     return jax.tree.map(lambda t: t / len(x), total)
-# %% ex="clip_each" kind="wrong" fails="zero_gradient_stays"
+# %% ex="clip_each" kind="wrong" fails="mean_of_clipped zero_gradient_stays"
+# the factor is new norm by old norm: for a gradient of 0 it is 0 / 0
+def clipped_grad(loss, params, x, y, bound):
+    each = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(params, x, y)
+    square = lambda g: sum((a**2).sum() for a in jax.tree.leaves(g))
+    norm = jnp.sqrt(jax.vmap(square)(each))
+    scale = jnp.minimum(norm, bound) / norm
+    return jax.tree.map(lambda a: jnp.tensordot(scale, a, axes=1) / len(x), each)
+# %% ex="clip_each" kind="wrong" fails="mean_of_clipped zero_gradient_stays"
 # a direction times a length: 0 has no direction
 def clipped_grad(loss, params, x, y, bound):
     def one(x, y):
@@ -948,7 +977,7 @@ def clipped_grad(loss, params, x, y, bound):
 # The memory that the compiled gradient needs grows with the square root of `steps`, not
 # with `steps`. `steps` is any number from 1 on, not only a square or a product of nice
 # factors. `state` is an array or a tree of arrays. The loop is recorded as a loop: Python
-# calls `body` a few times, however many steps there are.
+# calls `body` a few times, and the program does not grow with `steps`.
 # %% ex="checkpoint_chunks" kind="solution"
 def make_run(body, steps):
     """Return run(c, state) -> state, which applies body `steps` times."""
@@ -984,15 +1013,19 @@ with check("any_number_of_steps", points=1,
 # %% ex="checkpoint_chunks" kind="check"
 with check("root_of_memory", points=2,
            section="`checkpoint` trades time for memory"):
-    def bytes_for(steps):
-        seen = counting(lambda c, s: jnp.sin(c * jnp.tanh(s)))
-        final = lambda c: make_run(seen, steps)(c, jnp.ones(1000)).sum()
-        traced = jax.jit(jax.grad(final)).trace(jnp.float32(1))
-        assert seen.count < 25, "few calls of the body, however many steps"
-        return traced.lower().compile().memory_analysis().temp_size_in_bytes
+    def slope(c, steps):
+        body = lambda c, s: jnp.sin(c * jnp.tanh(s))
+        final = lambda c: make_run(body, steps)(c, jnp.ones(1000)).sum()
+        return jax.grad(final)(c)
 
-    growth = round(bytes_for(900) / bytes_for(25), 1)
-    assert growth < 12, "less than 12 times the memory for 36 times the steps"
+    def bytes_for(steps):
+        program = jax.jit(slope, static_argnums=1).lower(c, steps).compile()
+        return program.memory_analysis().temp_size_in_bytes
+
+    c = jnp.float32(1)
+    expect_constant_size(slope, lambda n: (c, n), (64, 144))
+    growth = round(bytes_for(10**6) / bytes_for(10**4), 1)
+    assert growth < 20, "less than 20 times the memory for 100 times the steps"
 # %% ex="checkpoint_chunks" kind="hidden"
 with check("trees_and_loops", points=1,
            section="`checkpoint` trades time for memory"):
@@ -1023,6 +1056,28 @@ def make_run(body, steps):
         return jax.lax.scan(lambda s, _: (body(c, s), None), state, length=steps)[0]
 
     return run
+# %% ex="checkpoint_chunks" kind="wrong" fails="root_of_memory"
+# each step wrapped, in a Python loop: `body` is traced once and stands there n times
+def make_run(body, steps):
+    def run(c, state):
+        for _ in range(steps):
+            state = jax.checkpoint(body)(c, state)
+        return state
+
+    return run
+# %% ex="checkpoint_chunks" kind="wrong" fails="root_of_memory"
+# chunks of a fixed size: their number is in proportion to the steps
+def make_run(body, steps):
+    def repeat(body, n):
+        def run(c, state):
+            once = lambda state, _: (body(c, state), None)
+            return jax.lax.scan(once, state, length=n)[0]
+
+        return run
+
+    chunks = repeat(jax.checkpoint(repeat(body, 60)), steps // 60)
+    rest = repeat(body, steps % 60)
+    return lambda c, state: rest(c, chunks(c, state))
 # %% ex="checkpoint_chunks" kind="wrong" fails="any_number_of_steps trees_and_loops"
 # chunks of equal size, and what is left over is forgotten
 def make_run(body, steps):
