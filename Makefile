@@ -30,6 +30,8 @@ help:
 book: env ## build the site into _build/html
 	@echo 'Building the site from the committed notebooks'
 	@$(BIN)/jupyter-book build . -W -n --keep-going -q >/dev/null
+	@! grep -qF '/OWNER/' _build/html/intro.html || \
+	  echo 'Its links still say OWNER: set repository.url in _config.yml, then make stamp'
 	@echo 'Open $(CURDIR)/_build/html/index.html'
 
 serve: book ## build the site and serve it on 127.0.0.1:PORT

@@ -599,8 +599,8 @@ def hand_over(batch):
 # %% [markdown] ex="batch_handover" kind="hint"
 # Two ways lead from NumPy to JAX, and one of them may use the memory as it is.
 # %% [markdown] ex="batch_handover" kind="hint"
-# To find out whether JAX changes an integer, you need no limits: convert, and compare with
-# what you had.
+# To find out whether JAX changes an integer, you need no limits: convert, and
+# compare in NumPy with what you had.
 # %% ex="batch_handover" kind="check"
 with check("buffers_are_left", points=1,
            section="An array lives on a device, and others may share it"):

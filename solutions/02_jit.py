@@ -53,24 +53,25 @@ def recorded(x):
 # %% ex="jaxpr_read" kind="check"
 with check("same_equations", points=1,
            section="Python runs once, and JAX records what it did"):
-    vector, matrix = jnp.ones(4), jnp.ones((2, 9))
     common = "tanh div reduce_sum"
-    for x, names in [(vector, common), (matrix, "reduce_max " + common)]:
-        eqns = jaxpr_of(recorded, x).eqns
+    for shape in [(4,), (25,), (2, 9), (3, 16)]:
+        names = common if len(shape) == 1 else "reduce_max " + common
+        eqns = jaxpr_of(recorded, jnp.ones(shape)).eqns
         found = " ".join(eqn.primitive.name for eqn in eqns)
-        assert found == names, f"the equations `{names}`"
+        assert found == names, f"the equations `{names}` for {shape}"
 # %% ex="jaxpr_read" kind="check"
 with check("same_values", points=1,
            section="A jitted function sees shapes, not values"):
-    vector = np.array([0.5, -1.0, 2.0, 0.0], np.float32)
-    matrix = np.linspace(-2, 2, 18, dtype=np.float32).reshape(2, 9)
-    expect_close(recorded(jnp.array(vector)), np.tanh(vector).sum() / 2)
-    largest = np.tanh(matrix.max(axis=0))
-    expect_close(recorded(jnp.array(matrix)), largest.sum() / 3)
+    roots = {(4,): 2, (25,): 5, (2, 9): 3, (3, 16): 4}
+    for shape, root in roots.items():
+        x = np.float32(np.linspace(-2, 1, math.prod(shape))).reshape(shape)
+        row = x if x.ndim == 1 else x.max(axis=0)
+        want, name = np.tanh(row).sum() / root, f"result for {shape}"
+        expect_close(recorded(jnp.array(x)), want, name=name)
 # %% ex="jaxpr_read" kind="hidden"
 with check("other_shapes", points=1,
            section="A jitted function sees shapes, not values"):
-    for shape in [(25,), (1,), (7, 16), (1, 5)]:
+    for shape in [(10,), (1,), (7, 49), (1, 5)]:
         x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         row = x if x.ndim == 1 else x.max(axis=0)
         want = np.tanh(row).sum() / np.sqrt(np.float32(len(row)))
@@ -92,6 +93,12 @@ def recorded(x):
     if x.ndim == 2:
         x = x.max(axis=0)
     return jnp.sum(jnp.tanh(x) / 2.0)
+# %% ex="jaxpr_read" kind="wrong" fails="same_values other_shapes"
+# both numbers are copied from the records, one for each rank
+def recorded(x):
+    if x.ndim == 1:
+        return jnp.sum(jnp.tanh(x) / 2.0)
+    return jnp.sum(jnp.tanh(x.max(axis=0)) / 3.0)
 # %% ex="jaxpr_read" kind="alternate"
 def recorded(x):
     vector = jnp.max(x, axis=0) if len(x.shape) > 1 else x
@@ -158,6 +165,20 @@ with check("state_comes_back", points=1,
         expect_close(state, want, atol=1e-5, name="state")
         expect_close(centred, batch - mean, atol=1e-5, name="centred")
 # %% ex="state_return" kind="check"
+with check("prints_in_every_call", points=1,
+           section="Python runs once, and JAX records what it did"):
+    import contextlib
+    import io
+
+    state, said = {"mean": jnp.zeros(2), "steps": jnp.int32(0)}, io.StringIO()
+    with contextlib.redirect_stdout(said):
+        for batch in np.ones((3, 4, 2), np.float32):
+            state, _ = centre(state, batch)
+            jax.effects_barrier()
+    printed = said.getvalue().splitlines()
+    want = ["step 1", "step 2", "step 3"]
+    assert printed == want, "in three calls, the lines step 1, step 2, step 3"
+# %% ex="state_return" kind="check"
 with check("nothing_else_changes", points=1,
            section="What is not an argument is frozen into the program"):
     means = jnp.arange(6.0).reshape(3, 2)
@@ -166,22 +187,17 @@ with check("nothing_else_changes", points=1,
     expect_pure(centre, calls)
     expect_traces(centre, calls, at_most=1)
 # %% ex="state_return" kind="hidden"
-with check("prints_in_every_call", points=1,
-           section="Python runs once, and JAX records what it did"):
-    import contextlib
-    import io
-
-    state, said = {"mean": jnp.zeros(2), "steps": jnp.int32(0)}, io.StringIO()
-    with contextlib.redirect_stdout(said):
-        for batch in np.ones((4, 3, 2), np.float32):
-            state, _ = centre(state, batch)
-            jax.effects_barrier()
-    lines = said.getvalue().splitlines()
-    printed = len(lines)
-    assert printed == 4, "one printed line in each of 4 calls"
-    for n, line in enumerate(lines, 1):
-        assert line == f"step {n}", f"line {n} to hold the number of the step"
-# %% ex="state_return" kind="wrong" fails="state_comes_back nothing_else_changes prints_in_every_call"
+with check("resumes_anywhere", points=1,
+           section="What is not an argument is frozen into the program"):
+    state = {"mean": jnp.array([2.0, -1.0]), "steps": jnp.int32(4)}
+    means = {1: np.float32([3.0, 0.0]), 2: np.float32([3.2, -0.4])}
+    for rows, mean in means.items():
+        batch = np.float32([[7.0, 4.0], [9.0, 0.0]])[:rows]
+        got, centred = centre(state, batch)
+        want = {"mean": mean, "steps": np.int32(5)}
+        expect_close(got, want, name=f"state after {rows} rows")
+        expect_close(centred, batch - mean, atol=1e-5, name="centred")
+# %% ex="state_return" kind="wrong" fails="state_comes_back prints_in_every_call nothing_else_changes resumes_anywhere"
 # the buffers stay where they were, outside of the function
 running = {"mean": 0.0, "steps": 0}
 
@@ -191,7 +207,7 @@ def centre(state, x):
     running["mean"] += (x.mean(axis=0) - running["mean"]) / running["steps"]
     print("step", running["steps"])
     return state, x - running["mean"]
-# %% ex="state_return" kind="wrong" fails="nothing_else_changes prints_in_every_call"
+# %% ex="state_return" kind="wrong" fails="prints_in_every_call nothing_else_changes"
 # pure in its values, but the print is still Python's
 @jax.jit
 def centre(state, x):
@@ -229,7 +245,8 @@ centre = jax.jit(_centre)
 # the gradients $g$ of `loss_fn`, a step computes $v \leftarrow \mu v + g$ and then
 # $p \leftarrow p - \eta v$ for every array in `params`, where $\mu$ is `momentum` and
 # $\eta$ is `lr`. It returns the new `params`, the new `velocity` and the loss before
-# the step.
+# the step. `jax.value_and_grad(loss_fn)(params, x, y)` also works when `params` is a
+# dictionary: the gradients come as a dictionary with the same keys.
 #
 # Loss, gradients and update are one compiled program. A schedule changes `lr` in
 # every step; that must not trace again.
@@ -333,7 +350,7 @@ def make_step(momentum):
 # %% ex="step_compile" kind="wrong" fails="rates_share_a_trace"
 # the learning rate is a setting, so it is made static
 def make_step(momentum):
-    @partial(jax.jit, static_argnames="lr")
+    @jax.jit(static_argnames="lr")
     def step(params, velocity, lr, x, y):
         loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
         velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
@@ -390,8 +407,7 @@ def make_step(momentum):
 #
 # Mend it so that it stays compiled and gives what it gave before. For one signal, all
 # gains share a trace; only a new `width` or another `centred` may cost one more.
-# `gain` is data: it may be a Python number or an array, and the function can be
-# mapped over it.
+# `gain` is data: it may be a Python number or an array, also under `jax.vmap`.
 # %% ex="static_choose" kind="starter"
 @jax.jit
 def frames(signal, width, gain, centred):
@@ -414,7 +430,7 @@ def frames(signal, width, gain, centred):
         windows = jnp.clip(gain * windows, -1.0, 1.0)
     return windows
 # %% ex="static_choose" kind="solution"
-@partial(jax.jit, static_argnames=("width", "centred"))
+@jax.jit(static_argnames=("width", "centred"))
 def frames(signal, width, gain, centred):
     """Overlapping windows of a signal, clipped to [-1, 1] when amplified.
 
@@ -439,8 +455,8 @@ def frames(signal, width, gain, centred):
 # `width` is part of a shape and `centred` is a flag with two values. `gain` has no
 # end of values, so the line that branches on it has to change, not its role.
 # %% [markdown] ex="static_choose" kind="hint"
-# Name the static arguments with `partial(jax.jit, static_argnames=...)`, and record
-# both sides of the choice by gain with `jnp.where`.
+# Name the static arguments in `@jax.jit(static_argnames=...)`, and record both sides
+# of the choice by gain with `jnp.where`.
 # %% ex="static_choose" kind="check"
 with check("same_windows", points=1,
            section="A jitted function sees shapes, not values"):
@@ -462,7 +478,7 @@ with check("gains_share_a_trace", points=1,
     calls = [(signal, width, gain, centred) for width in (2, 4)
              for centred in (True, False) for gain in (0.5, 2.0)]
     expect_traces(frames, calls, at_most=4)
-# %% ex="static_choose" kind="hidden"
+# %% ex="static_choose" kind="check"
 with check("gain_is_data", points=1,
            section="A jitted function sees shapes, not values"):
     signal, gains = jnp.array([0.25, -0.5, 0.75]), jnp.array([0.5, 2.0, 3.0])
@@ -472,9 +488,18 @@ with check("gain_is_data", points=1,
     expect_close(got, np.stack(want), name="windows for three gains")
     calls = [(signal, 2, gain, False) for gain in gains]
     expect_traces(frames, calls, at_most=1)
-# %% ex="static_choose" kind="wrong" fails="gains_share_a_trace gain_is_data"
+# %% ex="static_choose" kind="hidden"
+with check("one_window", points=1,
+           section="A jitted function sees shapes, not values"):
+    signal = np.array([0.5, -1.0, 2.0, 0.5], np.float32)
+    for gain, centred in [(1.0, True), (3.0, True), (-2.0, False)]:
+        want = signal[None] - 0.5 if centred else signal[None]
+        want = np.clip(gain * want, -1, 1) if gain > 1 else want
+        got = frames(jnp.array(signal), 4, jnp.float32(gain), centred)
+        expect_close(got, want, name=f"windows at gain {gain}")
+# %% ex="static_choose" kind="wrong" fails="gains_share_a_trace gain_is_data one_window"
 # everything that is not an image or a weight is made static
-@partial(jax.jit, static_argnames=("width", "gain", "centred"))
+@jax.jit(static_argnames=("width", "gain", "centred"))
 def frames(signal, width, gain, centred):
     starts = jnp.arange(signal.shape[0] - width + 1)
     windows = signal[starts[:, None] + jnp.arange(width)]
@@ -483,18 +508,18 @@ def frames(signal, width, gain, centred):
     if gain > 1.0:
         windows = jnp.clip(gain * windows, -1.0, 1.0)
     return windows
-# %% ex="static_choose" kind="wrong" fails="same_windows gains_share_a_trace gain_is_data"
+# %% ex="static_choose" kind="wrong" fails="same_windows gains_share_a_trace gain_is_data one_window"
 # numbers are data and only flags are static
-@partial(jax.jit, static_argnames="centred")
+@jax.jit(static_argnames="centred")
 def frames(signal, width, gain, centred):
     starts = jnp.arange(signal.shape[0] - width + 1)
     windows = signal[starts[:, None] + jnp.arange(width)]
     if centred:
         windows = windows - windows.mean(axis=1, keepdims=True)
     return jnp.where(gain > 1.0, jnp.clip(gain * windows, -1.0, 1.0), windows)
-# %% ex="static_choose" kind="wrong" fails="same_windows gains_share_a_trace gain_is_data"
+# %% ex="static_choose" kind="wrong" fails="same_windows gains_share_a_trace gain_is_data one_window"
 # the right arguments are static, and `if gain > 1.0` stays
-@partial(jax.jit, static_argnames=("width", "centred"))
+@jax.jit(static_argnames=("width", "centred"))
 def frames(signal, width, gain, centred):
     starts = jnp.arange(signal.shape[0] - width + 1)
     windows = signal[starts[:, None] + jnp.arange(width)]
@@ -505,7 +530,7 @@ def frames(signal, width, gain, centred):
     return windows
 # %% ex="static_choose" kind="wrong" fails="gain_is_data"
 # Python chooses by gain before the compiled part, as `if` does in eager code
-@partial(jax.jit, static_argnames=("width", "centred"))
+@jax.jit(static_argnames=("width", "centred"))
 def _cut(signal, width, gain, bound, centred):
     starts = jnp.arange(signal.shape[0] - width + 1)
     windows = signal[starts[:, None] + jnp.arange(width)]
@@ -567,17 +592,20 @@ with check("clean_value", points=1,
     mask = np.array([1, 0, 1, 0, 0, 0, 1], bool)
     want = -np.log(p[mask]).mean()
     compiled = jax.jit(masked_nll)
-    p, mask = jnp.array(p), jnp.array(mask)
+    p, mask, none = jnp.array(p), jnp.array(mask), jnp.zeros(7, bool)
     expect_close(compiled(p, mask), want, name="compiled mean")
     expect_close(masked_nll(p, mask), want, name="eager mean")
+    expect_close(compiled(p, none), 0.0, name="mean of no entries")
 # %% ex="mask_average" kind="check"
 with check("clean_gradient", points=2,
            section="A new shape is a new program"):
-    mask = np.array([1, 0, 1, 0, 0, 1], bool)
-    want = np.array([-1 / 0.5, 0, -1 / 0.25, 0, 0, -1 / 0.8], np.float32) / 3
+    mask, none = np.array([0, 1, 0, 1, 0, 1], bool), np.zeros(6, bool)
+    want = np.array([0, -1 / 0.5, 0, -1 / 0.25, 0, -1 / 0.8], np.float32) / 3
     for filler in (0.0, -1.0, np.inf, np.nan):
-        p = np.array([0.5, filler, 0.25, filler, filler, 0.8], np.float32)
-        expect_grad(jax.jit(masked_nll), (jnp.array(p), mask), want)
+        p = [filler, 0.5, filler, 0.25, filler, 0.8]
+        p = jnp.array(p, jnp.float32)
+        expect_grad(jax.jit(masked_nll), (p, mask), want)
+        expect_grad(jax.jit(masked_nll), (p, none), np.zeros(6, np.float32))
 # %% ex="mask_average" kind="hidden"
 with check("all_or_nothing", points=1,
            section="A new shape is a new program"):
@@ -600,7 +628,14 @@ def masked_nll(p, mask):
 def masked_nll(p, mask):
     logs = jnp.where(mask, jnp.log(p), 0.0)
     return -logs.sum() / jnp.maximum(mask.sum(), 1)
-# %% ex="mask_average" kind="wrong" fails="all_or_nothing"
+# %% ex="mask_average" kind="wrong" fails="clean_gradient"
+# extract with `nonzero`: entry 0 fills the rest, and its slope comes along
+def masked_nll(p, mask):
+    rows = jnp.nonzero(mask, size=mask.size, fill_value=0)
+    real = jnp.arange(mask.size) < mask.sum()
+    logs = jnp.where(real, jnp.log(p[rows]), 0.0)
+    return -logs.sum() / jnp.maximum(mask.sum(), 1)
+# %% ex="mask_average" kind="wrong" fails="clean_value all_or_nothing"
 # safe logarithms, and a mean of no entries
 def masked_nll(p, mask):
     return -jnp.mean(jnp.log(jnp.where(mask, p, 1.0)), where=mask)
@@ -628,7 +663,7 @@ def masked_nll(p, mask):
 #   stands behind them is padding, of any content, and must not matter.
 # - `make_scorer(kernel, sizes)` returns `score(values)`. It compiles `kernel`, which
 #   has the signature of `spread`, for array lengths listed in `sizes` and no others,
-#   and uses the smallest that fits.
+#   and uses the smallest that fits. The sizes come in any order.
 #
 # However many lengths arrive, there are at most as many traces as sizes.
 # %% ex="lengths_pad" kind="solution"
@@ -660,8 +695,8 @@ def make_scorer(kernel, sizes):
 # Compare `jnp.arange` of the whole size with the length to get a mask. Sum and
 # maximum each need a filler of their own.
 # %% [markdown] ex="lengths_pad" kind="hint"
-# The filler is 0 for the sum and `-jnp.inf` for the maximum. Pad with NumPy, outside
-# of the compiled function: `jnp.pad` would compile for each length itself.
+# The filler is 0 for the sum and `-jnp.inf` for the maximum. Pad outside of the
+# compiled function, which should never see an array of another length.
 # %% ex="lengths_pad" kind="check"
 with check("padding_has_no_say", points=1,
            section="A new shape is a new program"):
@@ -675,14 +710,14 @@ with check("padding_has_no_say", points=1,
 with check("four_programs", points=2,
            section="A new shape is a new program"):
     rng, seen = np.random.default_rng(0), counting(spread)
-    score = make_scorer(seen, (64, 128, 256, 512))
+    score = make_scorer(seen, (512, 64, 256, 128))
     for length in rng.permutation(np.arange(1, 513))[:50]:
         values = rng.normal(-3, size=length).astype(np.float32)
         want, name = values.max() - values.mean(), f"score at length {length}"
         expect_close(score(values), want, atol=1e-5, name=name)
-        traces = seen.count
-        assert traces <= 4, "at most 4 traces for 50 lengths"
-# %% ex="lengths_pad" kind="hidden"
+    traces = seen.count
+    assert traces == 4, "`kernel` traced once for each of the 4 sizes"
+# %% ex="lengths_pad" kind="check"
 with check("smallest_that_fits", points=1,
            section="A new shape is a new program"):
     used = []
@@ -691,13 +726,23 @@ with check("smallest_that_fits", points=1,
         used.append(values.shape[0])
         return jnp.float32(values.shape[0]) + 0 * length
 
-    score = make_scorer(kernel, (10, 30, 100))
+    score = make_scorer(kernel, (30, 100, 10))
     lengths = (10, 11, 1, 30, 31, 100, 99)
     got = [int(score(np.ones(n, np.float32))) for n in lengths]
     want = [10, 30, 10, 30, 100, 100, 100]
-    assert got == want, "the smallest size that fits"
+    assert got == want, "`kernel` called with the smallest size that fits"
     traced = sorted(used)
     assert traced == [10, 30, 100], "one trace for each of three sizes"
+# %% ex="lengths_pad" kind="hidden"
+with check("two_scorers", points=1,
+           section="A new shape is a new program"):
+    def unused(values, length):
+        return jnp.int32(values.shape[0] - length)
+
+    one, two = make_scorer(unused, [5]), make_scorer(unused, [9, 7])
+    calls = (one, 5), (two, 5), (one, 1), (two, 8), (two, 7)
+    places = [int(score(np.ones(n, np.float32))) for score, n in calls]
+    assert places == [0, 2, 4, 1, 0], "the sizes of each scorer alone"
 # %% ex="lengths_pad" kind="wrong" fails="padding_has_no_say four_programs smallest_that_fits"
 # the true length is a shape, so it is made static and used to slice
 def spread(values, length):
@@ -727,7 +772,7 @@ def make_scorer(kernel, sizes):
         return compiled(np.pad(values, (0, size - len(values))), len(values))
 
     return score
-# %% ex="lengths_pad" kind="wrong" fails="four_programs smallest_that_fits"
+# %% ex="lengths_pad" kind="wrong" fails="four_programs smallest_that_fits two_scorers"
 # right masks, but no padding: jit is left to sort the lengths out
 def spread(values, length):
     valid = jnp.arange(values.shape[0]) < length
@@ -738,7 +783,7 @@ def spread(values, length):
 def make_scorer(kernel, sizes):
     compiled = jax.jit(kernel)
     return lambda values: compiled(values, len(values))
-# %% ex="lengths_pad" kind="wrong" fails="smallest_that_fits"
+# %% ex="lengths_pad" kind="wrong" fails="four_programs smallest_that_fits two_scorers"
 # everything is padded to the largest size: one program, and too much work
 def spread(values, length):
     valid = jnp.arange(values.shape[0]) < length
@@ -753,6 +798,32 @@ def make_scorer(kernel, sizes):
         padded = np.zeros(max(sizes), np.float32)
         padded[: len(values)] = values
         return compiled(padded, len(values))
+
+    return score
+# %% ex="lengths_pad" kind="wrong" fails="four_programs smallest_that_fits two_scorers"
+# the score is computed on the spot, and `kernel` is never called
+def spread(values, length):
+    valid = jnp.arange(values.shape[0]) < length
+    largest = jnp.where(valid, values, -jnp.inf).max()
+    return largest - jnp.where(valid, values, 0.0).sum() / length
+
+
+def make_scorer(kernel, sizes):
+    return lambda values: values.max() - values.mean()
+# %% ex="lengths_pad" kind="wrong" fails="four_programs smallest_that_fits two_scorers"
+# the first size that fits, as if the sizes were sorted
+def spread(values, length):
+    valid = jnp.arange(values.shape[0]) < length
+    largest = jnp.where(valid, values, -jnp.inf).max()
+    return largest - jnp.where(valid, values, 0.0).sum() / length
+
+
+def make_scorer(kernel, sizes):
+    compiled = jax.jit(kernel)
+
+    def score(values):
+        size = next(s for s in sizes if s >= len(values))
+        return compiled(np.pad(values, (0, size - len(values))), len(values))
 
     return score
 # %% ex="lengths_pad" kind="alternate"
@@ -872,7 +943,7 @@ class Model:
     def __init__(self, forward, params):
         self.forward, self.params, self.training = forward, params, True
 
-    @partial(jax.jit, static_argnums=0)
+    @jax.jit(static_argnums=0)
     def __call__(self, x):
         return self.forward(self.params, x, self.training)
 # %% ex="module_refresh" kind="wrong" fails="one_trace_per_mode weights_stay_outside"
@@ -960,7 +1031,7 @@ def make_write(capacity):
     count: an integer from 0 to k, a Python number or an array.
     """
     ### BEGIN SOLUTION
-    @partial(jax.jit, donate_argnames="ring")
+    @jax.jit(donate_argnames="ring")
     def write(ring, rows, count):
         offset = jnp.arange(rows.shape[0])
         place = (ring["next"] + offset) % capacity
@@ -971,14 +1042,17 @@ def make_write(capacity):
     return write
     ### END SOLUTION
 # %% [markdown] ex="ring_write" kind="hint"
-# Every row of the block gets a place, those that don't count as well, since the
-# number of places is a shape. Which place could harm nobody?
+# How many rows count is a value, so no shape may depend on it. Either ask of each
+# place of the ring which row it takes, if any; or give each row a place, and those
+# that don't count one that harms nobody.
 # %% [markdown] ex="ring_write" kind="hint"
-# `data.at[places].set(rows, mode="drop")` skips places that are too large. A negative
-# place counts from the end, as in PyTorch.
+# The first way ends in a `jnp.where` between rows and old content. The second ends in
+# `data.at[places].set(rows, mode="drop")`, which skips places that are too large; a
+# negative place counts from the end.
 # %% [markdown] ex="ring_write" kind="hint"
-# Compute the places from `jnp.arange`, `ring["next"]` and `%`; use `jnp.where` with
-# `count` to send the rest to `capacity`. Donate the ring by name, and nothing else.
+# Row `i` goes to place `(next + i) % capacity`; place `j` takes row
+# `(j - next) % capacity`, if that is below `count`. Donate the ring by name, with
+# `donate_argnames`, and nothing else.
 # %% ex="ring_write" kind="check"
 with check("right_rows", points=1,
            section="A new shape is a new program"):
@@ -1005,7 +1079,7 @@ with check("written_in_place", points=1,
            section="Jit the widest region, once"):
     ring = {"data": jnp.zeros((8, 2)), "next": jnp.int32(6)}
     expect_donated(make_write(8), (ring, jnp.ones((4, 2)), 3), "ring")
-# %% ex="ring_write" kind="hidden"
+# %% ex="ring_write" kind="check"
 with check("block_survives", points=1,
            section="Jit the widest region, once"):
     import warnings
@@ -1019,6 +1093,19 @@ with check("block_survives", points=1,
     assert not rows.is_deleted(), "a block that the caller can use again"
     want = np.array([[3.0], [1.0], [2.0], [2.0]], np.float32)
     expect_close(ring, {"data": want, "next": np.int32(3)}, name="ring")
+# %% ex="ring_write" kind="hidden"
+with check("full_blocks", points=1,
+           section="A new shape is a new program"):
+    data, start, write = np.zeros((3, 1), np.float32), 1, make_write(3)
+    ring = {"data": jnp.array(data), "next": jnp.int32(start)}
+    for n, count in enumerate((3, 0, 2, 3, 1), 1):
+        rows = np.float32([[n], [n + 0.25], [n + 0.5]])
+        ring = write(ring, jnp.array(rows), jnp.int32(count))
+        for row in rows[:count]:
+            data[start] = row
+            start = (start + 1) % 3
+        want = {"data": data, "next": np.int32(start)}
+        expect_close(ring, want, name=f"ring after block {n}")
 # %% ex="ring_write" kind="wrong" fails="written_in_place"
 # everything is right and nothing is donated
 def make_write(capacity):
@@ -1034,7 +1121,7 @@ def make_write(capacity):
 # %% ex="ring_write" kind="wrong" fails="block_survives"
 # all that is large is donated, the block of the caller as well
 def make_write(capacity):
-    @partial(jax.jit, donate_argnames=("ring", "rows"))
+    @jax.jit(donate_argnames=("ring", "rows"))
     def write(ring, rows, count):
         offset = jnp.arange(rows.shape[0])
         place = (ring["next"] + offset) % capacity
@@ -1043,20 +1130,20 @@ def make_write(capacity):
         return {"data": data, "next": (ring["next"] + count) % capacity}
 
     return write
-# %% ex="ring_write" kind="wrong" fails="counts_share_a_trace block_survives"
+# %% ex="ring_write" kind="wrong" fails="counts_share_a_trace block_survives full_blocks"
 # `rows[:count]` as in PyTorch, with `count` static to make it work
 def make_write(capacity):
-    @partial(jax.jit, static_argnames="count", donate_argnames="ring")
+    @jax.jit(static_argnames="count", donate_argnames="ring")
     def write(ring, rows, count):
         place = (ring["next"] + jnp.arange(count)) % capacity
         data = ring["data"].at[place].set(rows[:count])
         return {"data": data, "next": (ring["next"] + count) % capacity}
 
     return write
-# %% ex="ring_write" kind="wrong" fails="right_rows block_survives"
+# %% ex="ring_write" kind="wrong" fails="right_rows block_survives full_blocks"
 # `dynamic_update_slice` does not wrap around: at the end it moves the block back
 def make_write(capacity):
-    @partial(jax.jit, donate_argnames="ring")
+    @jax.jit(donate_argnames="ring")
     def write(ring, rows, count):
         corner = ring["next"], 0
         old = jax.lax.dynamic_slice(ring["data"], corner, rows.shape)

@@ -38,9 +38,10 @@ def notebook(tmp_path):
 def run(folder, torch):
     """pytest over a folder, in a process of its own, as `make test TORCH=...` does."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-q"]
+    outer = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return subprocess.run(
         [*command, "--nbval-lax", "--nbval-current-env"], cwd=folder,
-        env=os.environ | {"TORCH": torch}, capture_output=True, text=True,
+        env=outer | {"TORCH": torch}, capture_output=True, text=True,
     )  # fmt: skip
 
 
