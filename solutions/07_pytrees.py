@@ -876,7 +876,7 @@ with check("part_moves", points=1,
     a, b = np.float32([[1, 2], [0, 3]]), np.float32([[2], [-1]])
     x, zero = np.float32([[1, 1], [2, 0]]), np.float32([0])
     frozen = {"w": a, "order": np.int32([1, 0])}
-    params = [jax.tree.map(jnp.array, frozen), {"w": jnp.array(b), "b": jnp.zeros(1)}]
+    params = jax.tree.map(jnp.array, [frozen, {"w": b, "b": zero}])
     moved, value = make_step(loss, lambda name: name == "1.w")(params, 0.5, x)
     h = x[:, ::-1] @ a
     last = {"w": b - 0.5 * h.sum(0)[:, None], "b": zero}
