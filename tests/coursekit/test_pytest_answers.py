@@ -6,6 +6,7 @@ import sys
 from tests.coursekit.conftest import MASTER
 
 from coursekit import notebook as nb
+from coursekit.pytest_answers import words
 
 
 def run(sample):
@@ -47,6 +48,13 @@ def test_a_wrong_turn_that_now_hears_something_else_is_named(built):
     assert status == 1
     assert "wrong answer double_a_number/1 now hears" in output
     assert "run 'make notebooks'" in output
+
+
+def test_measured_numbers_do_not_count_and_words_do():
+    there = ["got a difference of 2.76 at [1]; 3 of 3 differ", "`seconds` is 2.9e-07"]
+    here = ["got a difference of 0.6 at [0, 2]; 3 of 3 differ", "`seconds` is 3e-07"]
+    assert words(there) == words(here)
+    assert words(["got 2 traces"]) != words(["got 3 traces"])
 
 
 def test_a_blank_notebook_that_raises_outside_its_checks_is_named(built):
