@@ -218,6 +218,8 @@ def build(course, stems=(), force=False, every=False, workers=None, report=None)
                 failures += _outcome(done, running[done], report)
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # or a kernel that is busy would be waited for
             raise
     return failures
 

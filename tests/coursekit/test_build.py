@@ -182,7 +182,7 @@ def test_an_interrupted_build_leaves_no_half_notebook(sample):
     )
     time.sleep(8)
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     assert not list(sample.root.rglob("*.part"))
     for path in sample.root.rglob("*.ipynb"):
         assert not nb.edited_by_hand(nb.load(path))
