@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from coursekit.course import Course
 from coursekit.errors import CourseError
+from coursekit.grade.command import grade
 
 # Text goes through markup=False wherever a message may hold square brackets.
 console = Console(highlight=False, soft_wrap=True)
@@ -161,6 +162,9 @@ def stamp(check):
         )
     if not course.has_address:
         console.print("The address still says OWNER: set repository.url in _config.yml.")
+
+
+main.add_command(grade)
 
 
 @main.command()

@@ -44,6 +44,11 @@ class Cell:
         """Names of the checks that a wrong answer must fail."""
         return tuple(self.meta.get("fails", "").split())
 
+    @property
+    def apart(self):
+        """Whether the grader runs this check away from the learner's Python."""
+        return bool(self.meta.get("apart"))
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -138,20 +143,25 @@ def read(path):
       CourseError: the file breaks a rule of the format, with file and line.
     """
     path = Path(path)
-    cells = _cells(path)
-    common = tuple(c for c in cells if not c.ex)
-    ids = list(dict.fromkeys(c.ex for c in cells if c.ex))
+    parsed = cells(path)
+    common = tuple(c for c in parsed if not c.ex)
+    ids = list(dict.fromkeys(c.ex for c in parsed if c.ex))
     exercises = tuple(
-        Exercise(id, tuple(c for c in cells if c.ex == id)) for id in ids
+        Exercise(id, tuple(c for c in parsed if c.ex == id)) for id in ids
     )
     master = Master(path.stem, path, common, exercises)
-    _refuse_bad_set(master, cells)
+    _refuse_bad_set(master, parsed)
     for exercise in exercises:
         _refuse_bad_exercise(exercise, path)
     return master
 
 
-def _cells(path):
+def cells(path):
+    """Every cell of a file in the format of a master, each by itself correct.
+
+    Raises:
+      CourseError: a cell breaks a rule of the format, with file and line.
+    """
     text = path.read_text(encoding="utf-8")
     markers = [
         n for n, line in enumerate(text.splitlines(), 1) if re.match(r"# %%( |$)", line)
@@ -181,7 +191,7 @@ def _refuse_bad_cell(cell, path):
         raise refuse(f"'{cell.kind}' is no kind of {form} cell; known are {kinds}.")
     if cell.kind and not cell.ex:
         raise refuse(f"a {cell.kind} cell needs ex=\"…\", the exercise it is of.")
-    unknown = set(cell.meta) - {"level", "minutes", "fails"}
+    unknown = set(cell.meta) - {"level", "minutes", "fails", "apart"}
     if unknown:
         raise refuse(f"unknown cell metadata: {', '.join(sorted(unknown))}.")
     if not cell.markdown:

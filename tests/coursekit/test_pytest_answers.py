@@ -57,6 +57,12 @@ def test_measured_numbers_do_not_count_and_words_do():
     assert words(["got 2 traces"]) != words(["got 3 traces"])
 
 
+def test_numbers_are_held_to_be_the_same_on_the_same_jax_alone():
+    there, here = ["got 80 at size 2, off by 15"], ["got 70 at size 2, off by 15.5"]
+    assert words(there, same_jax=False) == words(here, same_jax=False)
+    assert words(["one trace"], same_jax=False) != words(["no trace"], same_jax=False)
+
+
 def test_a_blank_notebook_that_raises_outside_its_checks_is_named(built):
     path = built.root / "exercises/01_doubling.ipynb"
     notebook = nb.load(path)

@@ -1,0 +1,153 @@
+"""Grade one notebook: drive a worker through cells and checks, and outlive it.
+
+When a cell or a check hangs, or ends its process, that item fails; the process is
+started again without it, and everything else still counts.
+"""
+
+import hashlib
+import time
+
+from coursekit.grade import match
+from coursekit.grade.judge_link import Judge
+from coursekit.grade.result import CheckResult, SetResult, TaskResult
+from coursekit.grade.session import Connection, Stopped
+
+SETUP_SECONDS = 120
+MOST_FLAGS = 20
+
+
+def grade(plan, data, sandbox, file=""):
+    """Grade one submitted notebook.
+
+    Args:
+      plan: a `plan.Plan`.
+      data: the bytes of the notebook.
+      sandbox: a `sandbox.Sandbox`.
+      file: its name, for the result.
+
+    Returns:
+      SetResult; one with a `reason` where it can't be graded.
+    """
+    began = time.monotonic()
+    result = SetResult(plan.stem, file, hashlib.sha256(data).hexdigest())
+    try:
+        work = match.match(plan, *match.read(data))
+        Run(plan, work, sandbox, result).all_tasks()
+    except match.NotGraded as reason:
+        result.reason = str(reason)
+    result.seconds = round(time.monotonic() - began, 3)
+    return result
+
+
+class Run:
+    """One notebook in the making of its result."""
+
+    def __init__(self, plan, work, sandbox, result):
+        self.plan, self.work, self.sandbox, self.result = plan, work, sandbox, result
+        self.limits = sandbox.limits
+        self.dropped = {}  # (task id, cell number): why it is not run again
+        self.worker, self.done = None, []
+
+    def all_tasks(self):
+        """Fill the result, task by task."""
+        try:
+            for task in self.plan.tasks:
+                self.result.tasks.append(self._task(task))
+                self.done.append(task)
+        finally:
+            self._stop()
+
+    def _task(self, task):
+        found = TaskResult(task.id, task.title)
+        problem = self._answer(task)
+        for check in task.checks:
+            says, flags = self._check(task, check, problem)
+            earned = 0 if says else check.points
+            found.checks.append(
+                CheckResult(check.name, check.points, earned, check.hidden, says, check.apart)
+            )
+            for flag in flags:
+                self._flag(f"{task.id}: {flag}")
+        found.problem = problem
+        return found
+
+    def _flag(self, text):
+        if text not in self.result.flags and len(self.result.flags) < MOST_FLAGS:
+            self.result.flags.append(text)
+
+    def _answer(self, task):
+        """Run an answer's cells; start again without a cell that stops the worker.
+
+        Returns:
+          str: what went wrong, or "".
+        """
+        if task.id in self.work.missing:
+            return "its answer is missing: the cell was deleted, or its function renamed"
+        for _ in range(len(self.work.cells[task.id]) + 1):
+            try:
+                self._ready()
+                return self._run_cells(task)
+            except Stopped:
+                self._stop()
+        return "it could not be run"
+
+    def _ready(self):
+        """A worker that has run everything up to now."""
+        if self.worker is None:
+            self.worker = self._start()
+            for task in self.done:
+                self._run_cells(task)
+
+    def _start(self):
+        for attempt in (1, 2):
+            worker = Connection(self.sandbox, name=self.plan.stem)
+            try:
+                worker.ask("setup", SETUP_SECONDS, sources=self.plan.setup, label="setup")
+                return worker
+            except Stopped as stopped:
+                worker.close()
+                reason = str(stopped)
+        raise match.NotGraded(f"the set's own setup could not be run: {reason}")
+
+    def _run_cells(self, task):
+        ask, problem = self.worker.ask, ""
+        ask("setup", SETUP_SECONDS, sources=task.setup, label=f"setup of {task.id}")
+        for number, source in enumerate(self.work.cells[task.id]):
+            why = self.dropped.get((task.id, number))
+            if why is None:
+                try:
+                    why = ask("cell", self.limits.answer, source=source, label=task.id)["error"]
+                except Stopped as stopped:
+                    self.dropped[task.id, number] = str(stopped)
+                    raise
+            problem = why or problem
+        missing = ask("give", self.limits.answer, names=task.names)["missing"]
+        return problem if len(missing) == len(task.names) else ""
+
+    def _check(self, task, check, problem):
+        """(what it says, flags) of one check."""
+        if problem:
+            return f"✗ {check.name} 0/{check.points:g}: {problem}", []
+        try:
+            self._ready_for(task)
+            if check.apart:
+                return Judge.of(self).check(task, check), []
+            reply = self.worker.ask(
+                "check", self.limits.check, source=check.source, label=check.name,
+                points=check.points,
+            )  # fmt: skip
+            return reply["says"], reply["flags"]
+        except Stopped as stopped:
+            self._stop()
+            return f"✗ {check.name} 0/{check.points:g}: {stopped}", []
+
+    def _ready_for(self, task):
+        """A worker that has run this task's answer too, after one was lost."""
+        if self.worker is None:
+            self._ready()
+            self._run_cells(task)
+
+    def _stop(self):
+        if self.worker:
+            self.worker.close()
+            self.worker = None

@@ -1,0 +1,222 @@
+"""Runs inside the sandbox: executes cells and checks that the grader sends.
+
+It imports nothing of coursekit: of the course, the sandbox holds this file, `guard.py`
+and `tracecheck`. Requests come in and replies go out as JSON lines on two descriptors
+of their own; what a learner's code prints goes nowhere. Every reply carries the token
+of its process, so that a line printed by a learner is no reply.
+
+Two namespaces keep what is trusted apart from what is not. The course's setup and
+its checks run in one, cells of the submission in another that starts as a copy.
+Afterwards only the names that an exercise asks for are handed over, so a redefined
+`jnp` or `loss_fn` is never what a check sees.
+"""
+
+import base64
+import json
+import linecache
+import os
+import resource
+import sys
+import types
+
+
+def main(requests, replies, limits):
+    """Serve requests until they end.
+
+    Args:
+      requests, replies: descriptors, one JSON object a line.
+      limits: {"memory": bytes of address space, "file": bytes, "processes": int,
+        "cpu": seconds}; missing ones are not set.
+    """
+    _limit(limits)
+    silence()
+    with os.fdopen(requests, encoding="utf-8") as source:
+        first = json.loads(source.readline())
+        session = Session(first["name"])
+        for line in source:
+            request = json.loads(line)
+            reply = session.serve(request) | {"token": first["token"]}
+            data = (json.dumps(reply) + "\n").encode()
+            while data:
+                data = data[os.write(replies, data):]
+
+
+def silence():
+    """Send what is printed nowhere: 200 MB of it cost nothing."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+
+
+def _limit(limits):
+    kinds = {
+        "memory": resource.RLIMIT_AS,
+        "file": resource.RLIMIT_FSIZE,
+        "processes": resource.RLIMIT_NPROC,
+        "cpu": resource.RLIMIT_CPU,
+    }
+    for name, value in limits.items():
+        resource.setrlimit(kinds[name], (value, value))
+
+
+class Session:
+    """The namespaces of one submission and what has been seen of it."""
+
+    def __init__(self, name):
+        self.trusted = types.ModuleType("submission")
+        self.own = types.ModuleType("submission")
+        sys.modules["submission"] = self.own
+        self.shell = Shell()
+        self.own.get_ipython = lambda: self.shell
+        self.name, self.given, self.guard = name, {}, None
+
+    def serve(self, request):
+        """Do what a request asks for; its `op` is the name of a method."""
+        return getattr(self, f"do_{request.pop('op')}")(**request)
+
+    def do_setup(self, sources, label):
+        """Run the course's own cells; their names reach the submission as well."""
+        from guard import Guard
+
+        before = dict(vars(self.trusted))
+        for source in sources:
+            _execute(self.trusted, source, label)
+        now = vars(self.trusted)
+        new = {k: v for k, v in now.items() if before.get(k, self) is not v}
+        vars(self.own).update({k: v for k, v in new.items() if k[:2] != "__"})
+        self.given |= new
+        self.guard = self.guard or Guard()
+        return {}
+
+    def do_cell(self, source, label):
+        """Run a cell of the submission."""
+        try:
+            _execute(self.own, source, label)
+        except Exception as error:
+            return {"error": _describe(error)}
+        except BaseException as error:
+            return {"error": f"{type(error).__name__} ended the cell"}
+        return {"error": ""}
+
+    def do_give(self, names):
+        """Hand an exercise's answer over to its checks."""
+        held = vars(self.own)
+        found = [name for name in names if held.get(name) is not self.given.get(name)]
+        vars(self.trusted).update({name: held[name] for name in found if name in held})
+        return {"missing": [name for name in names if name not in held]}
+
+    def do_check(self, source, label, points):
+        """Run a check of the course, with everything it trusts put back in place."""
+        from tracecheck import CheckFailed, reset_results, results
+
+        flags = self._flags()
+        reset_results()
+        try:
+            _execute(self.trusted, source, label)
+            said = ""
+        except CheckFailed as failure:
+            said = str(failure)
+        except BaseException as error:
+            said = f"✗ {label} 0/{points:g}: {_describe(error)}"
+        after = self.guard.restore()
+        meddled = [what for what in after if not what.startswith("the setting")]
+        flags += after
+        won = [r.name for r in results() if r.earned == r.points > 0] == [label]
+        if said == "" and (meddled or not won):
+            said = f"✗ {label} 0/{points:g}: the answer changed {', '.join(meddled) or 'the check'}"
+        return {"passed": said == "", "says": said, "flags": flags}
+
+    def do_export(self, name, spec):
+        """The answer as StableHLO for arguments like these; nothing else is told."""
+        from tracecheck import export_answer
+
+        try:
+            program = export_answer(*_bind(vars(self.own)[name], spec))
+            return {"program": base64.b64encode(program).decode(), "error": ""}
+        except BaseException as error:
+            return {"program": "", "error": _describe(error)}
+
+    def _flags(self):
+        found = self.guard.restore()
+        if self.shell.ast_transformers:
+            found.append("IPython's ast_transformers")
+        held = vars(self.own)
+        names = [n for n in (*self.given, *self.guard.builtin_names) if n in held]
+        for name in names:
+            original = self.given.get(name, self.guard.builtin(name))
+            if _is_code(original) and not _same(held[name], original):
+                found.append(f"the name {name}")
+        return found
+
+
+class Shell:
+    """Stands in for IPython: magics do nothing here."""
+
+    def __init__(self):
+        self.ast_transformers = []
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: None
+
+
+def _bind(fn, spec):
+    """A function of the arrays alone, and what it is exported for."""
+    import jax
+
+    leaves = [_leaf(part) for part in spec["leaves"]]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
+
+    def of_arrays(*values):
+        values = iter(values)
+        full = [next(values) if leaf in arrays else leaf for leaf in leaves]
+        return fn(*_rebuild(spec["args"], full))
+
+    return of_arrays, *arrays
+
+
+def _leaf(part):
+    import jax
+    import numpy as np
+
+    if "shape" in part:
+        return jax.ShapeDtypeStruct(tuple(part["shape"]), np.dtype(part["dtype"]))
+    return part["value"]
+
+
+def _rebuild(tree, leaves):
+    kind, content = tree
+    if kind == "leaf":
+        return leaves[content]
+    if kind == "dict":
+        return {key: _rebuild(value, leaves) for key, value in content}
+    items = [_rebuild(item, leaves) for item in content]
+    return items if kind == "list" else tuple(items)
+
+
+def _is_code(value):
+    return callable(value) or isinstance(value, types.ModuleType)
+
+
+def _same(value, original):
+    """Identical, or a function written in the very same words."""
+    codes = [getattr(v, "__code__", None) for v in (value, original)]
+    return value is original or (codes[0] is not None and codes[0] == codes[1])
+
+
+def _execute(module, source, label):
+    filename = f"<{label}>"
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    exec(compile(source, filename, "exec"), vars(module))
+
+
+def _describe(error):
+    try:
+        text = str(error).strip().splitlines()
+    except Exception:
+        text = []
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]))
