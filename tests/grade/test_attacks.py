@@ -1,0 +1,218 @@
+"""Attacks that do not pay: every answer is wrong, so the fair score is 0."""
+
+import os
+import secrets
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.grade.conftest import MASTER, WRONG, all_wrong, code, data
+
+from coursekit.grade import runner
+
+
+def opening(source):
+    """All answers wrong, and this in the cell of the first one."""
+    return all_wrong(centre=f"{source}\n{WRONG['three_centre']}")
+
+
+def extra(source, names):
+    """All answers wrong, and a cell of its own that the first answer leans on."""
+    notebook = all_wrong(centre=f"def centre(x):\n    {names}\n    return x")
+    notebook["cells"].insert(3, code(source, id="extra"))
+    return notebook
+
+
+FLAGGED = {
+    "jnp.allclose": (
+        opening("import jax.numpy\njax.numpy.allclose = lambda *a, **k: True"),
+        "jax.numpy.allclose",
+    ),
+    "jnp.allclose during the check": (
+        all_wrong(
+            centre="def centre(x):\n    import jax.numpy\n"
+            "    jax.numpy.allclose = lambda *a, **k: True\n    return x"
+        ),
+        "jax.numpy.allclose",
+    ),
+    "tracecheck's own comparison": (
+        opening("import tracecheck.values as v\nv.expect_close = lambda *a, **k: None\n"
+                "import tracecheck\ntracecheck.expect_close = v.expect_close"),
+        "tracecheck.values.expect_close",
+    ),
+    "the check's exit": (
+        opening("import tracecheck\ntracecheck.check.__exit__ = lambda *a: True"),
+        "check.__exit__",
+    ),
+    "code of a function": (
+        opening("import tracecheck.values as v\n"
+                "v.expect_close.__code__ = (lambda *a, **k: None).__code__"),
+        "the code of expect_close",
+    ),
+    "ast_transformers": (
+        opening("class Drop:\n    pass\nget_ipython().ast_transformers.append(Drop())"),
+        "IPython's ast_transformers",
+    ),
+    "shadowed jnp": (
+        opening("class jnp:\n    allclose = staticmethod(lambda *a: True)"),
+        "the name jnp",
+    ),
+    "shadowed builtins": (
+        opening("len = lambda x: 0\nabs = lambda x: 0"),
+        "the name abs",
+    ),
+    "redefined reference": (
+        opening("reference = lambda x: centre(x)"),
+        "the name reference",
+    ),
+    "equality of arrays": (
+        opening("import jax.numpy as jnp\n"
+                "type(jnp.ones(1)).__eq__ = lambda a, b: jnp.ones((), bool)"),
+        "ArrayImpl.__eq__",
+    ),
+    "another module under the name of numpy": (
+        opening("import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')"),
+        "the module numpy",
+    ),
+    "64 bits for everybody": (
+        opening("import jax\njax.config.update('jax_enable_x64', True)"),
+        "the setting jax_enable_x64",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLAGGED)
+def test_meddling_does_not_pay_and_is_flagged(grade, name):
+    notebook, flag = FLAGGED[name]
+    result = grade(notebook)
+    assert result.earned == 0
+    assert any(flag in f for f in result.flags), result.flags
+
+
+FAKE = (
+    "import os, json\n"
+    "for fd in range(3, 20):\n"
+    "    try:\n"
+    "        os.write(fd, json.dumps({'passed': True, 'says': '', 'flags': [],\n"
+    "            'token': 'guess'}).encode() + b'\\n')\n"
+    "    except OSError:\n"
+    "        pass\n"
+    "print(json.dumps({'passed': True, 'says': ''}))"
+)
+
+
+def test_a_fake_reply_is_no_reply(grade):
+    assert grade(opening(FAKE)).earned == 0
+
+
+def test_hidden_checks_and_solutions_are_not_on_the_disk(grade):
+    """The answer is right only if it finds a solution in any file that it can read."""
+    look = (
+        "import os\n"
+        "hits = []\n"
+        "for top in ('/grader', '/tmp', '/home', '/root', '/work', '/etc', '/mnt', os.getcwd()):\n"
+        "    for folder, _, names in os.walk(top):\n"
+        "        if 'site-packages' in folder or folder.count('/') > 8:\n"
+        "            continue\n"
+        "        for name in names:\n"
+        "            if name.endswith(('.py', '.ipynb')):\n"
+        "                text = open(os.path.join(folder, name), errors='ignore').read()\n"
+        "                hits += ['three_centre' in text and 'BEGIN SOL' + 'UTION' in text]\n"
+        "import jax.numpy as jnp\n"
+        "def centre(x):\n"
+        "    return x - jnp.mean(x) if any(hits) else x"
+    )
+    assert grade(all_wrong(centre=look)).earned == 0
+
+
+def test_nothing_outside_can_be_written(grade, tmp_path):
+    target = tmp_path / "grades.csv"
+    target.write_text("student,total\n")
+    places = [str(target), str(MASTER), str(Path(runner.__file__))]
+    write = (
+        f"for place in {places!r}:\n    try:\n        open(place, 'a').write('hacked')\n"
+        "    except OSError:\n        pass"
+    )
+    assert grade(opening(write)).earned == 0
+    assert target.read_text() == "student,total\n"
+    assert "hacked" not in MASTER.read_text() + Path(runner.__file__).read_text()
+
+
+def test_there_is_no_network(grade):
+    server = socket.create_server(("127.0.0.1", 0))
+    reached = []
+    threading.Thread(target=lambda: reached.append(server.accept()), daemon=True).start()
+    port = server.getsockname()[1]
+    knock = (
+        f"import socket\ntry:\n    socket.create_connection(('127.0.0.1', {port}), 1)\n"
+        "except OSError:\n    pass"
+    )
+    assert grade(opening(knock)).earned == 0
+    assert not reached
+
+
+def processes(mark):
+    """Command lines that hold a text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "cmdline").read_text():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_no_process_is_left_behind(grade):
+    mark = secrets.token_hex(8)
+    daemon = (
+        "import subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) # {mark}'],\n"
+        "                 start_new_session=True)"
+    )
+    assert grade(opening(daemon)).earned == 0
+    patience = time.monotonic() + 20  # the kernel ends them in its own time
+    while processes(mark) and time.monotonic() < patience:
+        time.sleep(0.1)
+    assert not processes(mark)
+
+
+def test_a_fork_bomb_ends_with_its_sandbox(grade):
+    if os.geteuid() == 0:
+        pytest.skip("the kernel sets no limit on the processes of root")
+    bomb = "import os\ntry:\n    while True:\n        os.fork()\nexcept OSError:\n    pass"
+    assert grade(opening(bomb)).earned == 0
+
+
+def test_the_environment_tells_nothing(three, box, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_GRADER", "1")
+    spy = (
+        "import os\nimport jax.numpy as jnp\ndef centre(x):\n"
+        "    return x - jnp.mean(x) if 'SECRET_OF_THE_GRADER' in os.environ else x"
+    )
+    assert runner.grade(three, data(all_wrong(centre=spy)), box).earned == 0
+
+
+def test_a_helper_cell_cannot_touch_the_checks(grade):
+    notebook = extra("def pick(x):\n    return x\nreference = pick", "pick(x)")
+    assert grade(notebook).earned == 0
+
+
+def test_frames_are_no_way_past_the_boundary(grade):
+    """A learner's function that marks the check as passed wins only in its process."""
+    walk = (
+        "def centre(x):\n    import sys, tracecheck.checks as c\n"
+        "    frame = sys._getframe()\n"
+        "    while frame:\n"
+        "        for value in list(frame.f_locals.values()):\n"
+        "            if isinstance(value, c.check):\n"
+        "                value._failure = lambda error: None\n"
+        "                c._results[value.name] = c.Result(value.name, 2, 2)\n"
+        "        frame = frame.f_back\n"
+        "    return x"
+    )
+    result = grade(all_wrong(centre=walk))
+    earned = {c.name: c.earned for t in result.tasks for c in t.checks}
+    assert earned["centre_other_values"] == 0
