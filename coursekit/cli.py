@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -165,6 +166,19 @@ def stamp(check):
 
 
 main.add_command(grade)
+
+
+@main.command("export-nbgrader")
+@click.argument("stems", nargs=-1, required=True, metavar="SET...")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path, file_okay=False),
+              help="Folder of the nbgrader course.")  # fmt: skip
+def export_nbgrader(stems, out):
+    """Write exercise sets as the source of an nbgrader course."""
+    from coursekit import nbgrader
+
+    for path in nbgrader.export(Course.here(), stems, out):
+        console.print(f"wrote {path}", markup=False)
+    console.print("next, in that folder: nbgrader generate_assignment SET")
 
 
 @main.command()

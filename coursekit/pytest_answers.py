@@ -12,6 +12,7 @@ from coursekit import answers, build, master
 from coursekit import notebook as nb
 from coursekit.course import Course
 from coursekit.execute import run_all
+from coursekit.grade import apart
 
 
 # What a check measured differs between machines, and between runs of an answer that
@@ -104,6 +105,12 @@ class AnswerItem(Item):
             f"{where} fails {sorted(failed)} and should fail "
             f"{sorted(answer.must_fail)}: mend the answer, the check or fails=.\n{told}"
         )
+        for cell in (c for c in exercise.of("hidden") if c.apart):
+            says = apart.says(read, exercise, answer.source, cell)
+            assert bool(says) == (cell.check[0] in failed), (
+                f"{where}: behind the boundary '{cell.check[0]}' says {says or 'yes'!r}, "
+                "and beside the answer something else: take apart=true away."
+            )
 
 
 class SaysItem(Item):

@@ -1,5 +1,5 @@
 """Grade a folder of submissions: read, match, run in a sandbox, report.
 
-Everything here but `worker` and `judge` runs outside of the sandbox and never
-executes what a learner wrote.
+Everything here but the package `box` runs outside of the sandbox and never executes
+what a learner wrote.
 """

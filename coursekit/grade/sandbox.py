@@ -17,7 +17,7 @@ import tracecheck
 
 from coursekit.errors import CourseError
 
-HERE = Path(__file__).parent
+HERE, LIBRARY = Path(__file__).parent, Path(tracecheck.__file__).parent
 INSIDE = "/grader"
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
@@ -58,7 +58,7 @@ class Sandbox:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         command = [
-            sys.executable, "-s", "-B", f"{self._home}/{role}.py",
+            sys.executable, "-s", "-B", "-m", f"box.{role}",
             str(theirs_in), str(theirs_out), json.dumps(self._limits()),
         ]  # fmt: skip
         try:
@@ -72,10 +72,6 @@ class Sandbox:
             os.close(theirs_in)
             os.close(theirs_out)
         return process, ours_out, ours_in
-
-    @property
-    def _home(self):
-        return str(HERE) if self.bare else INSIDE
 
     def _limits(self):
         limits = self.limits
@@ -100,16 +96,14 @@ class Sandbox:
                 command += ["--ro-bind", folder, folder]
         for path in SETTINGS:
             command += ["--ro-bind-try", path, path]
-        for name in ("worker.py", "guard.py", "judge.py"):
-            command += ["--ro-bind", str(HERE / name), f"{INSIDE}/{name}"]
-        library = str(Path(tracecheck.__file__).parent)
-        command += ["--ro-bind", library, f"{INSIDE}/tracecheck"]
+        for package in (HERE / "box", LIBRARY):
+            command += ["--ro-bind", str(package), f"{INSIDE}/{package.name}"]
         if self.cache:
             command += ["--ro-bind", self.cache, f"{INSIDE}/cache"]
         return [*command, "--"]
 
     def _environment(self):
-        python_path = str(Path(tracecheck.__file__).parent.parent) if self.bare else INSIDE
+        python_path = f"{HERE}:{LIBRARY.parent}" if self.bare else INSIDE
         found = {
             "PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",
             "PYTHONPATH": python_path, "PYTHONHASHSEED": "0",

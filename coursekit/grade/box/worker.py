@@ -1,7 +1,6 @@
 """Runs inside the sandbox: executes cells and checks that the grader sends.
 
-It imports nothing of coursekit: of the course, the sandbox holds this file, `guard.py`
-and `tracecheck`. Requests come in and replies go out as JSON lines on two descriptors
+Of the course, the sandbox holds this package and `tracecheck`. Requests come in and replies go out as JSON lines on two descriptors
 of their own; what a learner's code prints goes nowhere. Every reply carries the token
 of its process, so that a line printed by a learner is no reply.
 
@@ -19,6 +18,8 @@ import resource
 import sys
 import types
 
+from .guard import Guard
+
 
 def main(requests, replies, limits):
     """Serve requests until they end.
@@ -28,7 +29,7 @@ def main(requests, replies, limits):
       limits: {"memory": bytes of address space, "file": bytes, "processes": int,
         "cpu": seconds}; missing ones are not set.
     """
-    _limit(limits)
+    limit(limits)
     silence()
     with os.fdopen(requests, encoding="utf-8") as source:
         first = json.loads(source.readline())
@@ -48,7 +49,7 @@ def silence():
         os.dup2(null, descriptor)
 
 
-def _limit(limits):
+def limit(limits):
     kinds = {
         "memory": resource.RLIMIT_AS,
         "file": resource.RLIMIT_FSIZE,
@@ -57,6 +58,9 @@ def _limit(limits):
     }
     for name, value in limits.items():
         resource.setrlimit(kinds[name], (value, value))
+
+
+KEY = "typed key"
 
 
 class Session:
@@ -76,8 +80,6 @@ class Session:
 
     def do_setup(self, sources, label):
         """Run the course's own cells; their names reach the submission as well."""
-        from guard import Guard
-
         before = dict(vars(self.trusted))
         for source in sources:
             _execute(self.trusted, source, label)
@@ -93,7 +95,7 @@ class Session:
         try:
             _execute(self.own, source, label)
         except Exception as error:
-            return {"error": _describe(error)}
+            return {"error": describe(error)}
         except BaseException as error:
             return {"error": f"{type(error).__name__} ended the cell"}
         return {"error": ""}
@@ -117,7 +119,7 @@ class Session:
         except CheckFailed as failure:
             said = str(failure)
         except BaseException as error:
-            said = f"✗ {label} 0/{points:g}: {_describe(error)}"
+            said = f"✗ {label} 0/{points:g}: {describe(error)}"
         after = self.guard.restore()
         meddled = [what for what in after if not what.startswith("the setting")]
         flags += after
@@ -131,10 +133,11 @@ class Session:
         from tracecheck import export_answer
 
         try:
-            program = export_answer(*_bind(vars(self.own)[name], spec))
+            fn, arrays = _bind(vars(self.own)[name], spec)
+            program = _export(export_answer, fn, arrays)
             return {"program": base64.b64encode(program).decode(), "error": ""}
         except BaseException as error:
-            return {"program": "", "error": _describe(error)}
+            return {"program": "", "error": describe(error)}
 
     def _flags(self):
         found = self.guard.restore()
@@ -159,28 +162,52 @@ class Shell:
         return lambda *args, **kwargs: None
 
 
+def _export(export_answer, fn, arrays):
+    """A program that can be differentiated, where the answer can."""
+    try:
+        return export_answer(fn, *arrays, vjp_order=1)
+    except Exception:
+        return export_answer(fn, *arrays)
+
+
 def _bind(fn, spec):
     """A function of the arrays alone, and what it is exported for."""
     import jax
-
-    leaves = [_leaf(part) for part in spec["leaves"]]
-    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
+    import numpy as np
 
     def of_arrays(*values):
         values = iter(values)
-        full = [next(values) if leaf in arrays else leaf for leaf in leaves]
-        return fn(*_rebuild(spec["args"], full))
+        full = [_value(part, values) for part in spec["leaves"]]
+        return _unwrapped(fn(*_rebuild(spec["args"], full)))
 
-    return of_arrays, *arrays
+    arrays = [
+        jax.ShapeDtypeStruct(tuple(part["shape"]), np.dtype(part["dtype"]))
+        for part in spec["leaves"] if "shape" in part
+    ]  # fmt: skip
+    return of_arrays, arrays
 
 
-def _leaf(part):
+def _value(part, values):
+    """An argument: sent as it is, or the next array; a key travels as its words."""
     import jax
-    import numpy as np
 
-    if "shape" in part:
-        return jax.ShapeDtypeStruct(tuple(part["shape"]), np.dtype(part["dtype"]))
-    return part["value"]
+    if "shape" not in part:
+        return part["value"]
+    array = next(values)
+    return jax.random.wrap_key_data(array, impl=part["key"]) if "key" in part else array
+
+
+def _unwrapped(tree):
+    """Results, with typed keys as {KEY: words}: a program holds arrays only."""
+    import jax
+
+    def unwrap(leaf):
+        dtype = getattr(leaf, "dtype", None)
+        if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+            return {KEY: jax.random.key_data(leaf)}
+        return leaf
+
+    return jax.tree.map(unwrap, tree)
 
 
 def _rebuild(tree, leaves):
@@ -210,7 +237,7 @@ def _execute(module, source, label):
     exec(compile(source, filename, "exec"), vars(module))
 
 
-def _describe(error):
+def describe(error):
     try:
         text = str(error).strip().splitlines()
     except Exception:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-from worker import Session, _describe, _limit, silence
+from .worker import KEY, Session, describe, limit, silence
 
 # A program may not name host code of its own choice; these belong to jaxlib.
 CUSTOM_CALL = re.compile(r'custom_call @"?([\w.$-]+)|call_target_name = "([^"]+)"')
@@ -30,23 +30,37 @@ class Remote:
         self.fetch, self.programs = fetch, {}
 
     def __call__(self, *args):
-        import jax
-        import jax.numpy as jnp
-
-        leaves, args_tree = [], _shape_of(args, found := [])
-        arrays = []
-        for value in found:
-            if isinstance(value, (bool, int, float, str, type(None))):
-                leaves.append({"value": value})
-            else:
-                value = jnp.asarray(value)
-                arrays.append(value)
-                leaves.append({"shape": value.shape, "dtype": value.dtype.name})
-        spec = {"args": args_tree, "leaves": leaves}
+        arrays, found = [], []
+        tree = _shape_of(args, found)
+        spec = {"args": tree, "leaves": [_described(value, arrays) for value in found]}
         key = json.dumps(spec)
         if key not in self.programs:
             self.programs[key] = _load(self.fetch(self.name, spec))
-        return jax.tree.map(jnp.asarray, self.programs[key].call(*arrays))
+        return _wrapped(self.programs[key].call(*arrays))
+
+
+def _described(value, arrays):
+    """What the worker is told of an argument; arrays stay here."""
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return {"value": value}
+    kind = {}
+    if jax.dtypes.issubdtype(getattr(value, "dtype", None) or float, jax.dtypes.prng_key):
+        kind["key"] = str(jax.random.key_impl(value))
+        value = jax.random.key_data(value)
+    arrays.append(jnp.asarray(value))
+    return kind | {"shape": arrays[-1].shape, "dtype": arrays[-1].dtype.name}
+
+
+def _wrapped(tree):
+    """Results with their typed keys."""
+    import jax
+
+    is_key = lambda node: isinstance(node, dict) and set(node) == {KEY}  # noqa: E731
+    wrap = lambda node: jax.random.wrap_key_data(node[KEY]) if is_key(node) else node  # noqa: E731
+    return jax.tree.map(wrap, tree, is_leaf=is_key)
 
 
 def _shape_of(tree, leaves):
@@ -89,7 +103,7 @@ class JudgeSession(Session):
 
 def main(requests, replies, limits):
     """Serve requests; in the middle of one, ask back for programs."""
-    _limit(limits)
+    limit(limits)
     silence()
     with os.fdopen(requests, encoding="utf-8") as source:
         first = json.loads(source.readline())
@@ -108,7 +122,7 @@ def main(requests, replies, limits):
             try:
                 send(session.serve(json.loads(line)))
             except Exception as error:
-                send({"passed": False, "says": _describe(error), "flags": []})
+                send({"passed": False, "says": describe(error), "flags": []})
 
 
 if __name__ == "__main__":

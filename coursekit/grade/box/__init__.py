@@ -1,0 +1,1 @@
+"""What runs inside the sandbox; it imports nothing of coursekit."""
