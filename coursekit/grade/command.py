@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def grade(sets, submissions, out, workers, resume, private, roster, seconds, mem
     SET is a name such as 02_jit. Nothing is ever written to the submissions. The exit
     status is 0 when everything was graded, 3 when something was not.
     """
-    from coursekit.grade import cluster, grading, report, sandbox
+    from coursekit.grade import cluster, grading, report, sandbox, warm
     from coursekit.grade import submissions as handed_in
 
     plans = _plans(sets.split(","), private)
@@ -49,8 +50,10 @@ def grade(sets, submissions, out, workers, resume, private, roster, seconds, mem
     limits = sandbox.Limits(answer=seconds, check=seconds, memory=int(memory * 2**30))
     box = sandbox.sandbox(limits, no_sandbox)
     rows, run = [], None
-    with cluster.executor(workers, scheduler) as (executor, count), _bar() as bar:
-        task = bar.add_task("grading", total=len(students))
+    with tempfile.TemporaryDirectory() as cache, cluster.executor(workers, scheduler) as (executor, count), _bar() as bar:
+        task = bar.add_task("the set's own answers", total=None)
+        box = warm.warm(plans, box, Path(cache))
+        bar.update(task, description="grading", total=len(students))
         show = lambda done, total: bar.update(task, completed=done)  # noqa: E731
         run = grading.Grading(plans, box, out, resume, show)
         try:

@@ -27,6 +27,7 @@ class Task:
     setup: tuple
     names: tuple
     blank: str
+    reference: str
     checks: tuple
 
     @property
@@ -75,6 +76,7 @@ def _task(exercise, private):
         tuple(c.source for c in exercise.setup),
         tuple(sorted(bound_names(regions.reveal(source)))),
         starter[0].source if starter else regions.clear(source),
+        regions.reveal(source),
         tuple(_check(c) for c in (*exercise.of("check"), *hidden)),
     )
 

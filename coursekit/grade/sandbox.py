@@ -43,11 +43,13 @@ class Sandbox:
     Attributes:
       bare: run without bubblewrap, for machines that have none.
       cache: folder of JAX's compilation cache, read-only inside, or "".
+      fills: the cache may be written to: for the course's own answers alone.
     """
 
     limits: Limits = Limits()
     bare: bool = False
     cache: str = ""
+    fills: bool = False
 
     def start(self, role="worker"):
         """Start a process of its own.
@@ -79,6 +81,10 @@ class Sandbox:
         # The kernel counts all processes of a user, and none of root's.
         return found if self.bare else found | {"processes": _processes(limits)}
 
+    @property
+    def _has_cache(self):
+        return bool(self.cache) and os.path.isdir(self.cache)  # not on another machine
+
     def _wrap(self):
         if self.bare:
             return []
@@ -98,8 +104,8 @@ class Sandbox:
             command += ["--ro-bind-try", path, path]
         for package in (HERE / "box", LIBRARY):
             command += ["--ro-bind", str(package), f"{INSIDE}/{package.name}"]
-        if self.cache:
-            command += ["--ro-bind", self.cache, f"{INSIDE}/cache"]
+        if self._has_cache:
+            command += ["--bind" if self.fills else "--ro-bind", self.cache, f"{INSIDE}/cache"]
         return [*command, "--"]
 
     def _environment(self):
@@ -111,7 +117,7 @@ class Sandbox:
             # One thread a worker: as many workers as cores share the machine.
             "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-        if self.cache:
+        if self._has_cache:
             found |= {
                 "JAX_COMPILATION_CACHE_DIR": self.cache if self.bare else f"{INSIDE}/cache",
                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -120,7 +126,7 @@ class Sandbox:
         return found
 
 
-def sandbox(limits, bare=False, cache=""):
+def sandbox(limits, bare=False):
     """A sandbox that works here.
 
     Args:
@@ -130,7 +136,7 @@ def sandbox(limits, bare=False, cache=""):
       CourseError: bubblewrap is missing or may not make namespaces, and `bare` is
         not set; the message says what to do.
     """
-    made = Sandbox(limits, bare, str(cache) if cache else "")
+    made = Sandbox(limits, bare)
     if not bare:
         _try_out(made)
     return made
