@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
 VENV ?= .venv
 TORCH ?= auto
+BROWSER ?= auto
 JOBS ?= 2
 PORT ?= 8000
 PY ?= python3
@@ -14,9 +15,10 @@ PY ?= python3
 BIN = $(VENV)/bin
 RUN = $(BIN)/python -m
 PIP = $(RUN) pip install -qq --disable-pip-version-check
+LIGHTHOUSE = tests/lighthouse/node_modules/.package-lock.json
 
-.PHONY: help book serve lab env torch new notebooks lint stamp test test-tracecheck \
-  test-accelerator check-address check-setup lock latest clean
+.PHONY: help book serve lab env torch browser grading new notebooks lint stamp test \
+  test-tracecheck lighthouse test-accelerator check-address check-setup lock latest clean
 
 help:
 	@echo 'JAX for PyTorch Developers'
@@ -24,7 +26,7 @@ help:
 	  /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'Settings, with what stands now:'
-	@echo '  PYTHON=$(PYTHON)  VENV=$(VENV)  TORCH=$(TORCH)  JOBS=$(JOBS)  PORT=$(PORT)'
+	@echo '  PYTHON=$(PYTHON)  VENV=$(VENV)  TORCH=$(TORCH)  BROWSER=$(BROWSER)  JOBS=$(JOBS)  PORT=$(PORT)'
 
 ##@ Read and learn
 book: env ## build the site into _build/html
@@ -56,12 +58,15 @@ stamp: env ## write the repository's address into the notebooks, running nothing
 	@$(RUN) coursekit stamp
 
 ##@ Test
-test: env $(VENV)/.torch-$(TORCH) ## run all tests and notebooks; TORCH=auto|require|skip
+test: env $(VENV)/.torch-$(TORCH) ## run all tests and notebooks; TORCH and BROWSER=auto|require|skip
 	@echo 'Testing with $(JOBS) processes; the first run fills JAX'\''s cache in .cache/'
-	@TORCH=$(TORCH) $(RUN) pytest -q -n $(JOBS)
+	@TORCH=$(TORCH) BROWSER=$(BROWSER) $(RUN) pytest -q -n $(JOBS)
 
 test-tracecheck: env ## test the library alone
 	@$(RUN) pytest -q tests/tracecheck
+
+lighthouse: book $(LIGHTHOUSE) ## audit four pages of the site; needs a Chromium, Node.js and minutes
+	@$(RUN) tests.lighthouse.run _build/html
 
 test-accelerator: ## run the notebooks on this machine's GPU or TPU, with the Python PY
 	@$(PY) .ci/require_accelerator.py
@@ -81,6 +86,12 @@ check-address: book ## fail while OWNER stands in what would be published
 env: $(VENV)/.installed ## make the environment VENV from the lock
 
 torch: $(VENV)/.torch-require ## add PyTorch to it
+
+browser: ## install what the browser tests need: Chromium (apt) and axe-core (npm)
+	@.ci/install_browser
+
+grading: env ## install what the tests of the grader need: bubblewrap, Dask, nbgrader
+	@.ci/install_grading $(BIN)/python
 
 lock: ## compile requirements.in into requirements.txt (needs uv)
 	@echo 'Locking requirements.in for Python 3.11 to 3.13'
@@ -106,4 +117,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 
 $(VENV)/.torch-%: $(VENV)/.installed requirements-torch.txt
 	@$(BIN)/python .ci/install_torch.py --mode $*
+	@touch $@
+
+$(LIGHTHOUSE): tests/lighthouse/package-lock.json
+	@echo 'Installing Lighthouse from npm into tests/lighthouse'
+	@npm ci --silent --prefix tests/lighthouse
 	@touch $@

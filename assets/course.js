@@ -9,18 +9,6 @@ for (const quote of document.querySelectorAll(".bd-article blockquote")) {
   }
 }
 
-// A quick question: from its bold opening to the folded answer, in one box.
-for (const bold of document.querySelectorAll(".bd-article p > strong:first-child")) {
-  if (bold.textContent !== "Quick question.") continue;
-  const box = Object.assign(document.createElement("div"), { className: "quiz" });
-  let part = bold.parentElement;
-  part.before(box);
-  for (let next; part; part = next) {
-    next = part.nodeName === "DETAILS" ? null : part.nextElementSibling;
-    box.append(part);
-  }
-}
-
 // Names for screen readers that the themes leave out or contradict.
 const names = ".search-button-field[aria-label], details.hide > summary[aria-label]";
 document.querySelectorAll(names).forEach((e) => e.removeAttribute("aria-label"));

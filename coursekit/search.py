@@ -6,8 +6,8 @@ wants every word of a query on one page. Here a result is a section with an exce
 
 The index is a script and not JSON: a page opened from a disk may load scripts, and
 may not fetch. What nobody searches for is left out, to keep it light: imports, the
-rest of a long output, and, of solution pages, hidden checks, the code of wrong
-answers and what is repeated from the exercises.
+rest of a long output, checks, and, of solution pages, the code of wrong answers and
+what is repeated from the exercises.
 """
 
 import html
@@ -30,6 +30,7 @@ LENGTH = 200  # characters of those; of code and errors everything
 IMPORTS = re.compile(r"^(?:import|from) .*$", re.MULTILINE)
 HABIT = re.compile(r"<summary>Wrong turn \d+: (.*?)</summary>", re.DOTALL)
 TAG = re.compile(r"</?code>")
+CHECKS = {"check", "hidden"}  # the kind of a cell, as its metadata says
 SKIPPED = (nodes.section, nodes.title, nodes.math_block)
 TEXTS = (nodes.paragraph, nodes.literal_block, nodes.caption, nodes.raw)
 
@@ -57,7 +58,8 @@ def _entry(section, answers):
     prose, code = [], []
     for node in _own(section):
         if isinstance(node, nodes.raw):
-            prose += [TAG.sub("", html.unescape(h)) for h in HABIT.findall(node.astext())]
+            habits = HABIT.findall(node.astext())
+            prose += [TAG.sub("", html.unescape(habit)) for habit in habits]
         elif not isinstance(node, nodes.literal_block):
             prose.append(_line(node.astext()))
         elif not (answers and _is_wrong(node)):
@@ -75,7 +77,8 @@ def _own(node):
 
 
 def _is_skipped(node):
-    return isinstance(node, SKIPPED) or "tag_hide-cell" in node["classes"]
+    kind = node.get("cell_metadata", {}).get("course", {}).get("kind")
+    return isinstance(node, SKIPPED) or kind in CHECKS
 
 
 def _is_wrong(block):

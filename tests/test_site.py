@@ -5,8 +5,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlparse
@@ -18,7 +16,6 @@ from coursekit.course import Course
 
 ROOT = Path(__file__).parents[1]
 ICONS = ROOT / "assets/vendor/fontawesome"
-ADDRESS = "https://github.com/someone/a-fork"
 LIMIT = 400_000  # bytes of a page, compressed, without its figures
 
 # What MathJax fetches on a page with maths, and the fonts that some commands add.
@@ -34,29 +31,6 @@ MATHJAX_FONTS = {
     r"\mathcal": ("Calligraphic-Regular",),
     r"\mathtt": ("Typewriter-Regular",),
 }
-
-
-def build(folder, **environment):
-    """Build the site below `folder`; returns where it is and what was printed."""
-    command = Path(sys.executable).with_name("jupyter-book")
-    done = subprocess.run(
-        [command, "build", ROOT, "--path-output", folder, "-W", "-n", "--keep-going"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "_build/html", done.stdout + done.stderr
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("site"), REPOSITORY_URL="")
-
-
-@pytest.fixture(scope="session")
-def site(built):
-    return built[0]
 
 
 @pytest.fixture(scope="session")
@@ -84,8 +58,8 @@ def target(page, link):
     return os.path.normpath(path if urlparse(link).path else page)
 
 
-def test_every_page_of_the_contents_is_built_without_a_warning(built, pages):
-    assert "WARNING" not in built[1]
+def test_every_page_of_the_contents_is_built_without_a_warning(book, pages):
+    assert "WARNING" not in book[1]
     assert {f"{name}.html" for name in Course(ROOT).toc()} <= set(pages)
 
 
@@ -210,12 +184,3 @@ def compressed(path):
     content = path.read_bytes()
     packed = path.suffix in {".woff", ".woff2", ".png"}
     return len(content if packed else gzip.compress(content, 9))
-
-
-def test_the_environment_overrides_the_address(tmp_path):
-    site, _ = build(tmp_path, REPOSITORY_URL=ADDRESS)
-    for name in Course(ROOT).toc():
-        buttons = parse(site / f"{name}.html").select(".article-header-buttons a[href]")
-        outside = [a["href"] for a in buttons if urlparse(a["href"]).netloc]
-        assert outside
-        assert all("someone/a-fork" in link for link in outside), outside

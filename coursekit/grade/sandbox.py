@@ -3,6 +3,7 @@
 https://github.com/containers/bubblewrap
 """
 
+import importlib.util
 import json
 import os
 import resource
@@ -13,11 +14,11 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-import tracecheck
-
 from coursekit.errors import CourseError
 
-HERE, LIBRARY = Path(__file__).parent, Path(tracecheck.__file__).parent
+HERE = Path(__file__).parent
+# Found, not imported: the grader's own process needs no JAX, and stays small.
+LIBRARY = Path(importlib.util.find_spec("tracecheck").origin).parent
 INSIDE = "/grader"
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")

@@ -13,6 +13,9 @@ HYPE = re.compile(
 )
 UNFINISHED = re.compile(r"\bTODO\b|\bFIXME\b|\bTBD\b|coming soon|lorem ipsum|^- …$", re.I | re.M)
 MOST_OBJECTIVES = 4
+ANSWER = "<details><summary>Answer</summary>"
+OPTION = re.compile(r"^\d+\. (.+)$", re.M)
+RIGHT = "**Right.**"
 
 
 def objectives(material):
@@ -62,20 +65,34 @@ def quizzes(material):
             yield f"{name}: {len(found)} quick questions; have three to five."
         for number, cell in found:
             yield from (f"{name}: cell {number}: {why}" for why in _quiz_problems(cell.source))
+        yield from (f"{name}: {why}" for why in _patterns([c.source for _, c in found]))
 
 
 def _quiz_problems(source):
-    question, _, answer = source.partition("<details><summary>Answer</summary>")
-    options = re.findall(r"^\d+\. ", question, re.M)
-    right = re.search(r"^\*\*(\d+)\.\*\*", answer.strip())
-    if "**Quick question.**" not in question:
-        yield "a quick question opens with '**Quick question.**'."
+    question, _, answer = source.partition(ANSWER)
+    options, whys = OPTION.findall(question), OPTION.findall(answer)
+    if not re.match(r"\*\*Quick question\.\*\* .*\?$", question.partition("\n\n")[0], re.S):
+        yield "a quick question opens with '**Quick question.**' and ends in a question mark."
     if len(options) < 2:
-        yield "a quick question needs two numbered options or more."
-    if not right or not 1 <= int(right[1]) <= len(options):
-        yield "its <details><summary>Answer</summary> opens with the right option, as '**2.**'."
-    elif "</details>" not in answer:
-        yield "its <details> is not closed."
+        yield "a quick question needs two numbered options or more, one line each."
+    if any("](" in option for option in options):
+        yield "an option holds a link; it becomes a button, so put the link into the answer."
+    if len(whys) != len(options) or not answer.endswith("</details>"):
+        yield f"{ANSWER}, a numbered explanation for each option and </details> end the cell."
+    if sum(why.startswith(RIGHT) for why in whys) != 1:
+        yield f"one explanation, and only one, opens with '{RIGHT}'."
+
+
+def _patterns(sources):
+    """What is wrong with the questions of a page as a whole."""
+    questions = [source.partition("\n\n")[0] for source in sources]
+    whys = [OPTION.findall(source.partition(ANSWER)[2]) for source in sources]
+    places = [[why.startswith(RIGHT) for why in answer].index(True) for answer in whys
+              if any(why.startswith(RIGHT) for why in answer)]  # fmt: skip
+    if len(questions) != len(set(questions)):
+        yield "two quick questions ask the same; the site tells them apart by what they ask."
+    if len(places) > 2 and len(set(places)) == 1:
+        yield f"option {places[0] + 1} is always the right one; spread the right options."
 
 
 def _texts(material):

@@ -1,6 +1,6 @@
 """Stock nbgrader generates, autogrades and scores an exported set as we do.
 
-nbgrader lives in an environment of its own: `make nbgrader`, or NBGRADER names a
+nbgrader lives in an environment of its own: `make grading`, or NBGRADER names a
 folder that holds its programs.
 """
 
@@ -33,7 +33,7 @@ TOTALS = {"right": 10, "partial": 4, "empty": 0, "loud": 10, "wrong": 0}
 def hub(tmp_path, course):
     """A folder for nbgrader, and a kernel that has JAX."""
     if not (PROGRAMS / "nbgrader").exists():
-        pytest.skip("nbgrader is not installed: make nbgrader")
+        pytest.skip("nbgrader is not installed: make grading")
     kernel = tmp_path / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
