@@ -9,6 +9,7 @@ from tracecheck.checks import (
     scoreboard,
 )
 from tracecheck.donation import expect_donated, expect_not_donated
+from tracecheck.explore import Exploration, explore
 from tracecheck.exported import Exported, export_answer
 from tracecheck.gradients import expect_grad
 from tracecheck.jaxprs import (
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Call",
     "CheckFailed",
+    "Exploration",
     "Exported",
     "Result",
     "TraceCounter",
@@ -54,6 +56,7 @@ __all__ = [
     "expect_same_tree",
     "expect_traces",
     "expect_typed_key",
+    "explore",
     "export_answer",
     "iter_eqns",
     "jaxpr_of",

@@ -30,6 +30,8 @@ _BY_WORDS = {
     "as an abstract array": "an argument of a compiled function, or a part of one, is "
     "neither an array nor a container that JAX knows",
     "is not a valid JAX type": "something that is no array was to be traced",
+    "Cache keys should be comparable": "a static field of a class cannot be "
+    "compared by `==`",
     "checking equality of metadata fields": "a static field of a class cannot be "
     "compared by `==`",
     "Array has been deleted": "an array was used after it had been donated",

@@ -98,10 +98,17 @@ def assertion_at(frame, lineno):
 
 def where(frame, lineno, width=60):
     """Describe a line in a few words: its function, its number, its text."""
-    name = frame.f_code.co_name
+    name = _function(frame.f_code.co_qualname)
     place = f"line {lineno}" if name == "<module>" else f"line {lineno} of `{name}`"
     text = source_line(frame, lineno)
     return f"{place}: `{shorten(text, width)}`" if text else place
+
+
+def _function(qualname):
+    """The innermost name that the source has: Python 3.12 inlines comprehensions."""
+    parts = qualname.split(".")
+    named = [p for p in parts if p == "<lambda>" or not p.startswith("<")]
+    return named[-1] if named else "<module>"
 
 
 def shorten(text, width=60):

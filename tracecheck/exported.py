@@ -8,6 +8,7 @@ was traced, whether it was jitted, what it printed, nor inputs of other shapes.
 """
 
 import collections
+import functools
 import re
 
 import jax
@@ -21,13 +22,14 @@ _NEEDS = (
 )
 
 
-def export_answer(fn, *args):
+def export_answer(fn, *args, vjp_order=0):
     """Export `fn` for arguments of these shapes and dtypes.
 
     Args:
         fn: a function of arrays, jitted or not, without side effects.
         args: arrays, `jax.ShapeDtypeStruct`, or pytrees of them (dicts, lists,
             tuples). Hold others fixed with `functools.partial`.
+        vjp_order: how many times the program can be differentiated in reverse mode.
 
     Returns:
         The program, as bytes for `Exported.load`.
@@ -42,7 +44,7 @@ def export_answer(fn, *args):
     jitted, front, kwargs = own_jit(fn) or (None, (), {})
     if jitted is None or front or kwargs:
         jitted = jax.jit(lambda *args: fn(*args))
-    return bytes(jax.export.export(jitted)(*args).serialize())
+    return bytes(jax.export.export(jitted)(*args).serialize(vjp_order))
 
 
 def _need_flatbuffers():
@@ -57,9 +59,12 @@ class Exported:
 
     def __init__(self, program):
         self._program = program
-        self._ops = collections.Counter(
-            re.findall(r"\bstablehlo\.(\w+)", program.mlir_module())
-        )
+        self._ops = collections.Counter(re.findall(r"\bstablehlo\.(\w+)", self.text))
+
+    @functools.cached_property
+    def text(self):
+        """The program as StableHLO text."""
+        return self._program.mlir_module()
 
     @classmethod
     def load(cls, data):

@@ -99,6 +99,9 @@ def total(x):
 @functools.partial(jax.jit, donate_argnums=0)
 def step(params):
     return {"w": params["w"] - 1}
+
+def misses_in_a_list(x):
+    return [x.shape[i] for i in (5,)]
 """
 
 
@@ -221,6 +224,9 @@ MESSAGES = [
     (lambda: A.misses(X), "an answer that runs",
      "IndexError: tuple index out of range, at line 22 of `misses`: "
      "`return x.shape[5]`"),
+    (lambda: A.misses_in_a_list(X), "an answer that runs",  # 3.12 inlines the list
+     "IndexError: tuple index out of range, at line 73 of `misses_in_a_list`: "
+     "`return [x.shape[i] for i in (5,)]`"),
     (lambda: jax.jit(A.branches)(1.0), "an answer that runs",
      f"{BOOL}, at line 17 of `branches`: `if x > 0:`"),
     (lambda: A.assigns(X), "an answer that runs",
