@@ -212,7 +212,7 @@ with check("no_clones", points=1,
     assert versions[0] is image, "the image itself, not a copy of it"
     alone = replay(image, [])
     assert len(alone) == 1, "one version when there are no edits"
-# %% ex="at_replay" kind="hidden"
+# %% ex="at_replay" kind="hidden" apart=true
 with check("gradients_pass", points=1,
            section="An array never changes; an update is a new array"):
     def energy(image, value):
@@ -319,7 +319,7 @@ with check("one_small_program", points=1,
     sizes = [(10, 3), (1000, 3), (10, 200)]
     args_of = lambda size: (jnp.zeros(size[0], int), size[1])
     expect_constant_size(count_labels, args_of, sizes)
-# %% ex="labels_count" kind="hidden"
+# %% ex="labels_count" kind="hidden" apart=true
 with check("any_labels", points=1,
            section="An index out of bounds is not an error"):
     from hypothesis import given, settings, strategies as st
@@ -427,7 +427,7 @@ with check("gradient_reaches_its_rows", points=1,
 
     want = np.float32([[0, 0], [2, 2], [0, 0]])
     expect_grad(jax.jit(total), (jnp.ones((3, 2)),), want)
-# %% ex="embed_guard" kind="hidden"
+# %% ex="embed_guard" kind="hidden" apart=true
 with check("compiled_once", points=1,
            section="An index out of bounds is not an error"):
     compiled, table = jax.jit(embed), jnp.arange(6.0).reshape(3, 2)

@@ -68,7 +68,7 @@ with check("same_values", points=1,
         row = x if x.ndim == 1 else x.max(axis=0)
         want, name = np.tanh(row).sum() / root, f"result for {shape}"
         expect_close(recorded(jnp.array(x)), want, name=name)
-# %% ex="jaxpr_read" kind="hidden"
+# %% ex="jaxpr_read" kind="hidden" apart=true
 with check("other_shapes", points=1,
            section="A jitted function sees shapes, not values"):
     for shape in [(10,), (1,), (7, 49), (1, 5)]:
@@ -606,7 +606,7 @@ with check("clean_gradient", points=2,
         p = jnp.array(p, jnp.float32)
         expect_grad(jax.jit(masked_nll), (p, mask), want)
         expect_grad(jax.jit(masked_nll), (p, none), np.zeros(6, np.float32))
-# %% ex="mask_average" kind="hidden"
+# %% ex="mask_average" kind="hidden" apart=true
 with check("all_or_nothing", points=1,
            section="A new shape is a new program"):
     p, none, every = jnp.array([0.5, 0.2]), np.zeros(2, bool), np.ones(2, bool)

@@ -47,7 +47,7 @@ with check("rows_without_loop", points=1,
     eqns = iter_eqns(jaxpr_of(shift_rows, *sized(4)))
     loops = {"scan", "while"} & {eqn.primitive.name for eqn in eqns}
     assert loops == set(), "no loop over the rows"
-# %% ex="rows_roll" kind="hidden"
+# %% ex="rows_roll" kind="hidden" apart=true
 with check("rows_any_shift", points=1,
            section="Your function never sees the batch"):
     from hypothesis import given, settings

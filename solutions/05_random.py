@@ -60,7 +60,7 @@ with check("layers_spend_once", points=1,
     one, two = init(jax.random.key(0)), init(jax.random.key(1))
     gap = float(jnp.abs(one[0]["w"] - two[0]["w"]).max())
     assert gap > 0, "other numbers for another key"
-# %% ex="layers_init" kind="hidden"
+# %% ex="layers_init" kind="hidden" apart=true
 with check("layers_differ", points=1,
            section="A key is used once, and JAX can check it"):
     one = init_mlp(jax.random.key(1), (16, 16, 16, 16))
@@ -233,7 +233,7 @@ with check("steps_share_a_trace", points=1,
     root, x = jax.random.key(0), jnp.zeros(4)
     calls = [(root, jnp.int32(step), x) for step in range(4)]
     expect_traces(noisy_step, calls, at_most=1)
-# %% ex="step_fold" kind="hidden"
+# %% ex="step_fold" kind="hidden" apart=true
 with check("roots_differ", points=1,
            section="A step asks for its key by number"):
     x = jnp.zeros(1000)
@@ -315,7 +315,7 @@ with check("batch_is_one_program", points=1,
     images, key = jnp.zeros((64, 8)), jax.random.key(0)
     args_of = lambda n: (key, images, jnp.arange(n))
     expect_constant_size(augment, args_of, [4, 16, 64])
-# %% ex="batch_noise" kind="hidden"
+# %% ex="batch_noise" kind="hidden" apart=true
 with check("rows_differ", points=1,
            section="Every example gets a key of its own"):
     images = jnp.arange(40.0).reshape(5, 8)
@@ -414,7 +414,7 @@ with check("epochs_differ", points=1,
     assert moved > 24, "another order in the next epoch"
     moved = int((seven != epoch_batches(jax.random.key(1), 7, 50, 8)).sum())
     assert moved > 24, "another order for another root"
-# %% ex="epoch_order" kind="hidden"
+# %% ex="epoch_order" kind="hidden" apart=true
 with check("every_row_gets_its_turn", points=1,
            section="A step asks for its key by number"):
     seen = set()

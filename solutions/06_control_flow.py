@@ -1050,7 +1050,7 @@ with check("few_levels", points=2,
     short, long = (len(list(iter_eqns(record))) for record in records)
     grown = long / short
     assert grown < 4, "a record at most 4 times as long for 32 times the steps"
-# %% ex="recurrence_parallel" kind="hidden"
+# %% ex="recurrence_parallel" kind="hidden" apart=true
 with check("any_coefficients", points=1,
            section="A recurrence need not run in order"):
     rng = np.random.default_rng(0)
