@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 
 from coursekit.grade import match
+from coursekit.grade.notebook import too_large
 from coursekit.grade.result import SetResult
+from coursekit.grade.text import line
+
+MOST_NOTEBOOKS, MOST_BYTES = 50, 4 * match.MAX_BYTES
 
 
 @dataclass
@@ -20,13 +24,14 @@ def job(student, plans):
     """Sort one student's notebooks by set; files are read here and nowhere else."""
     made = Job(student.id, student.late)
     found, reasons = {}, []
-    for entry in student.notebooks:
+    for entry in _few_enough(student, reasons):
+        name = line(entry.path.as_posix())
         try:
             data = _bytes(entry)
             stem = _set_of(plans, data)
-            found.setdefault(stem, []).append((entry.path.as_posix(), data))
+            found.setdefault(stem, []).append((name, data))
         except match.NotGraded as reason:
-            reasons.append((entry.path.as_posix(), str(reason)))
+            reasons.append((name, str(reason)))
     for plan in plans:
         files = found.get(plan.stem, [])
         if len(files) == 1:
@@ -36,13 +41,27 @@ def job(student, plans):
     return made
 
 
+def _few_enough(student, reasons):
+    """The notebooks of a student, none where they would fill the grader's memory."""
+    size = sum(entry.size for entry in student.notebooks)
+    if len(student.notebooks) <= MOST_NOTEBOOKS and size <= MOST_BYTES:
+        return student.notebooks
+    count = len(student.notebooks)
+    if count == 1:
+        reasons.append(("", too_large()))
+    else:
+        reasons.append(("", f"{count} notebooks of {size >> 20} MB in all: keep one of each set"))
+    return []
+
+
 def _bytes(entry):
     if entry.size > match.MAX_BYTES:
-        raise match.NotGraded(f"the file is larger than {match.MAX_BYTES >> 20} MB")
+        raise match.NotGraded(too_large())
     try:
         return entry.read()
-    except OSError as error:
-        raise match.NotGraded(f"the file can't be read ({error.strerror})") from None
+    except Exception as error:  # a password, a broken zip, no permission
+        reason = line(getattr(error, "strerror", None) or str(error), 80)
+        raise match.NotGraded(f"the file can't be read ({reason})") from None
 
 
 def _set_of(plans, data):

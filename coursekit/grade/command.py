@@ -25,9 +25,9 @@ MOST_ROWS = 40
               help="Folder with hidden checks of your own.")  # fmt: skip
 @click.option("--roster", type=click.Path(path_type=Path, dir_okay=False),
               help="File with one student id a line, to name who is missing.")  # fmt: skip
-@click.option("--seconds", type=float, default=20, show_default=True,
+@click.option("--seconds", type=click.FloatRange(1, 3600), default=20, show_default=True,
               help="Time limit of an answer, and of a check.")  # fmt: skip
-@click.option("--memory", type=float, default=8, show_default=True,
+@click.option("--memory", type=click.FloatRange(1, 4096), default=8, show_default=True,
               help="GB of address space for a submission.")  # fmt: skip
 @click.option("--no-sandbox", is_flag=True,
               help="Run submissions with your own rights, where bubblewrap is missing.")  # fmt: skip
@@ -43,7 +43,7 @@ def grade(sets, submissions, out, workers, resume, private, roster, seconds, mem
     from coursekit.grade import cluster, grading, report, sandbox, warm
     from coursekit.grade import submissions as handed_in
 
-    plans = _plans(sets.split(","), private)
+    plans = _plans([stem.strip() for stem in sets.split(",")], private)
     names = _names(roster)
     students = handed_in.find(submissions)
     _refuse_inside(out, submissions)
@@ -52,10 +52,10 @@ def grade(sets, submissions, out, workers, resume, private, roster, seconds, mem
     rows, run = [], None
     with tempfile.TemporaryDirectory() as cache, cluster.executor(workers, scheduler) as (executor, count), _bar() as bar:
         task = bar.add_task("the set's own answers", total=None)
-        box = warm.warm(plans, box, Path(cache))
-        bar.update(task, description="grading", total=len(students))
         show = lambda done, total: bar.update(task, completed=done)  # noqa: E731
-        run = grading.Grading(plans, box, out, resume, show)
+        run = grading.Grading(plans, box, out, resume, show)  # it refuses OUT before the wait
+        run.sandbox = warm.warm(plans, box, Path(cache))
+        bar.update(task, description="grading", total=len(students))
         try:
             rows = run.run(students, executor, count)
         except (KeyboardInterrupt, CourseError):
@@ -85,11 +85,15 @@ def _plans(stems, private):
 def _names(roster):
     if roster is None:
         return []
+    from coursekit.grade.submissions import known_as
+
     try:
-        lines = roster.read_text(encoding="utf-8").splitlines()
+        lines = roster.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise CourseError(f"{roster} can't be read ({error.strerror}).") from None
-    return [line.strip() for line in lines if line.strip()]
+    except UnicodeDecodeError:
+        raise CourseError(f"{roster} is not UTF-8 text: save it as plain text in UTF-8.") from None
+    return [known_as(line) for line in dict.fromkeys(lines) if line.strip()]
 
 
 def _refuse_inside(out, submissions):
@@ -127,7 +131,8 @@ def _summary(plans, rows, out):
     table = Table("student", "points", "status", "review", box=None, pad_edge=False)
     for row in rows[:MOST_ROWS]:
         points = f"{row.earned:g} / {whole:g}" if row.graded else ""
-        table.add_row(*map(_plain, (row.student, points, report.status(row), f"{len(row.flags)} flags" if row.flags else "")))
+        flags = f"{len(row.flags)} flag{'s' * (len(row.flags) > 1)}" if row.flags else ""
+        table.add_row(*map(_plain, (row.student, points, report.status(row), flags)))
     _console().print(table)
     if len(rows) > MOST_ROWS:
         _console().print(f"… and {len(rows) - MOST_ROWS} more")

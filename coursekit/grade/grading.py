@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coursekit.grade import collect, judge_link, runner, session, submissions
 from coursekit.grade.store import Store, key_of
+from coursekit.grade.text import line
 
 AHEAD = 3  # submissions read ahead for each worker: the parent's memory stays flat
 
@@ -131,7 +132,7 @@ def _result(future, stem, file):
     try:
         return future.result()
     except (futures.CancelledError, Exception) as error:
-        text = str(error).splitlines()[0][:120] if str(error) else ""
+        text = line(str(error).partition("\n")[0], 120)
         reason = f"the grader failed on it ({type(error).__name__}: {text})"
         return runner.SetResult(stem, file, reason=reason)
 

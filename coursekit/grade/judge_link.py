@@ -3,7 +3,9 @@
 import threading
 
 from coursekit.grade.session import Connection, Stopped
+from coursekit.grade.text import clean
 
+MOST_SERVED = 200  # checks of one process: compiled programs stay in its memory
 _local = threading.local()
 _all = []
 
@@ -13,7 +15,7 @@ class Judge:
 
     def __init__(self, plan, sandbox, setup_seconds):
         self.plan, self.sandbox, self.seconds = plan, sandbox, setup_seconds
-        self.connection = None
+        self.connection, self.served = None, 0
 
     @classmethod
     def of(cls, run):
@@ -39,7 +41,7 @@ class Judge:
         except Stopped as stopped:
             self.close()
             return f"✗ {check.name} 0/{check.points:g}: {stopped}"
-        return reply["says"]
+        return clean(reply["says"])
 
     def _ask(self, task, check):
         connection = self._ready(task)
@@ -49,24 +51,30 @@ class Judge:
             points=check.points, names=task.names,
         )  # fmt: skip
         while "need" in reply:
-            connection.tell(**self._export(reply))
+            connection.tell(limit, **self._export(reply))
             reply = connection.wait(limit)
         return reply
 
     def _export(self, reply):
         try:
-            return self.run.worker.ask(
+            told = self.run.worker.ask(
                 "export", self.run.limits.check, name=reply["need"], spec=reply["spec"]
             )
+            return {part: str(told.get(part, "")) for part in ("program", "error")}
         except Stopped as stopped:
             self.close()
             raise Lost(str(stopped)) from None
 
     def _ready(self, task):
+        self.served += 1
+        if self.served % MOST_SERVED == 0:
+            self.close()
         if self.connection is None:
             self.connection = Connection(self.sandbox, "judge", self.plan.stem)
             _all.append(self)
             self._setup(self.plan.setup)
+            for earlier in self.plan.tasks[: self.plan.tasks.index(task)]:
+                self._setup(earlier.setup)
         self._setup(task.setup)
         return self.connection
 

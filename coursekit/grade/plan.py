@@ -1,10 +1,10 @@
 """What the grader runs, taken from the trusted master: never from a submission."""
 
-import ast
 from dataclasses import dataclass
 
 from coursekit import master, regions
 from coursekit.errors import CourseError
+from coursekit.grade.names import bound as bound_names
 
 
 @dataclass(frozen=True)
@@ -98,26 +98,4 @@ def _overlay(read, folder):
             raise CourseError.at(path, cell.line, "an overlay holds only hidden checks.")
         read.exercise(cell.ex)
         found.setdefault(cell.ex, []).append(cell)
-    return found
-
-
-def bound_names(source):
-    """The names that a cell's top level binds; none where it is not Python."""
-    try:
-        return names_bound(ast.parse(source))
-    except SyntaxError:
-        return set()
-
-
-def names_bound(tree):
-    """The names that a module binds at its top level."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(a.asname or a.name).partition(".")[0] for a in node.names}
-        else:
-            stored = (n for n in ast.walk(node) if isinstance(n, ast.Name))
-            found |= {n.id for n in stored if isinstance(n.ctx, ast.Store)}
     return found

@@ -70,16 +70,16 @@ def status(row):
 
 def _cell(text):
     """Text that a spreadsheet does not take for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
+    return f"'{text}" if text.strip()[:1] in ("=", "+", "-", "@") else text
 
 
 def _json(plans, rows):
     sets = [{"name": p.stem, "title": p.title, "points": p.points} for p in plans]
     students = [
         {
-            "student": row.student, "total": row.earned, "status": status(row),
+            "student": row.student, "total": row.earned if row.graded else None, "status": status(row),
             "late": row.late, "flags": row.flags,
-            "sets": [r.as_dict() | {"earned": r.earned} for r in row.results],
+            "sets": [r.as_dict() | {"earned": None if r.reason else r.earned} for r in row.results],
         }
         for row in rows
     ]  # fmt: skip
@@ -91,16 +91,24 @@ def _template():
     text = resources.files("coursekit.grade").joinpath("feedback.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["number"] = "{:g}".format
+    environment.filters["told"] = _told
     return environment.from_string(text)
+
+
+def _told(check):
+    """What a check says, without the name and the points that stand above it."""
+    return check.says.removeprefix(f"✗ {check.name} 0/{check.points:g}: ")
 
 
 def _file_names(rows):
     """{student: name of a file}, without slashes, and never the same twice."""
-    names = {}
+    names, taken = {}, set()
     for row in rows:
         name = re.sub(r"[^\w.@+ -]", "_", row.student).strip(". ") or "student"
-        while name.lower() in (n.lower() for n in names.values()):
+        name = name.encode()[:180].decode(errors="ignore")  # a file system takes 255 bytes
+        while name.lower() in taken:
             name += "_"
+        taken.add(name.lower())
         names[row.student] = name
     return names
 

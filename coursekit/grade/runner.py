@@ -11,9 +11,11 @@ from coursekit.grade import match
 from coursekit.grade.judge_link import Judge
 from coursekit.grade.result import CheckResult, SetResult, TaskResult
 from coursekit.grade.session import Connection, Stopped
+from coursekit.grade.text import clean, line
 
 SETUP_SECONDS = 120
 MOST_FLAGS = 20
+MOST_STARTS = 4  # of a worker for one answer: a cell that stops it costs a start
 
 
 def grade(plan, data, sandbox, file=""):
@@ -83,7 +85,7 @@ class Run:
         """
         if task.id in self.work.missing:
             return "its answer is missing: the cell was deleted, or its function renamed"
-        for _ in range(len(self.work.cells[task.id]) + 1):
+        for _ in range(min(len(self.work.cells[task.id]) + 1, MOST_STARTS)):
             try:
                 self._ready()
                 return self._run_cells(task)
@@ -112,17 +114,22 @@ class Run:
     def _run_cells(self, task):
         ask, problem = self.worker.ask, ""
         ask("setup", SETUP_SECONDS, sources=task.setup, label=f"setup of {task.id}")
-        for number, source in enumerate(self.work.cells[task.id]):
-            why = self.dropped.get((task.id, number))
-            if why is None:
-                try:
-                    why = ask("cell", self.limits.answer, source=source, label=task.id)["error"]
-                except Stopped as stopped:
-                    self.dropped[task.id, number] = str(stopped)
-                    raise
-            problem = why or problem
-        missing = ask("give", self.limits.answer, names=task.names)["missing"]
-        return problem if len(missing) == len(task.names) else ""
+        for number in range(len(self.work.cells[task.id])):
+            problem = self._run_cell(task, number) or problem
+        missing = ask("give", self.limits.answer, names=task.names).get("missing")
+        return "" if isinstance(missing, list) and len(missing) < len(task.names) else problem
+
+    def _run_cell(self, task, number):
+        """What a cell said when it failed; one that stopped the worker is not run again."""
+        key, source = (task.id, number), self.work.cells[task.id][number]
+        if key in self.dropped:
+            return self.dropped[key]
+        try:
+            reply = self.worker.ask("cell", self.limits.answer, source=source, label=task.id)
+        except Stopped as stopped:
+            self.dropped[key] = str(stopped)
+            raise
+        return clean(reply.get("error", ""))
 
     def _check(self, task, check, problem):
         """(what it says, flags) of one check."""
@@ -136,7 +143,7 @@ class Run:
                 "check", self.limits.check, source=check.source, label=check.name,
                 points=check.points,
             )  # fmt: skip
-            return reply["says"], reply["flags"]
+            return _told(reply, check)
         except Stopped as stopped:
             self._stop()
             return f"✗ {check.name} 0/{check.points:g}: {stopped}", []
@@ -151,3 +158,11 @@ class Run:
         if self.worker:
             self.worker.close()
             self.worker = None
+
+
+def _told(reply, check):
+    """(what a check says, flags) of a reply: a submission may have written it."""
+    says, flags = reply.get("says", "it gave no verdict"), reply.get("flags", [])
+    flags = flags if isinstance(flags, list) else ["a reply of its own"]
+    says = f"✗ {check.name} 0/{check.points:g}: an odd reply" if not isinstance(says, str) else says
+    return clean(says), [line(flag) for flag in flags[:MOST_FLAGS]]

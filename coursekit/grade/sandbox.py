@@ -62,7 +62,7 @@ class Sandbox:
         ours_in, theirs_out = os.pipe()
         command = [
             sys.executable, "-s", "-B", "-m", f"box.{role}",
-            str(theirs_in), str(theirs_out), json.dumps(self._limits()),
+            str(theirs_in), str(theirs_out), json.dumps(self._limits(role)),
         ]  # fmt: skip
         try:
             process = subprocess.Popen(
@@ -76,9 +76,11 @@ class Sandbox:
             os.close(theirs_out)
         return process, ours_out, ours_in
 
-    def _limits(self):
+    def _limits(self, role):
         limits = self.limits
-        found = {"memory": limits.memory, "file": limits.file, "cpu": limits.cpu}
+        found = {"memory": limits.memory, "file": limits.file}
+        if role != "judge":  # it serves many submissions, each check with its time limit
+            found["cpu"] = limits.cpu
         # The kernel counts all processes of a user, and none of root's.
         return found if self.bare else found | {"processes": _processes(limits)}
 
@@ -107,7 +109,9 @@ class Sandbox:
             command += ["--ro-bind", str(package), f"{INSIDE}/{package.name}"]
         if self._has_cache:
             command += ["--bind" if self.fills else "--ro-bind", self.cache, f"{INSIDE}/cache"]
-        return [*command, "--"]
+        # All that can be written to lies in memory, so it is bounded: /tmp and nothing else.
+        return [*command, "--size", str(2**20), "--tmpfs", "/dev/shm",
+                "--remount-ro", "/dev", "--remount-ro", "/", "--"]  # fmt: skip
 
     def _environment(self):
         python_path = f"{HERE}:{LIBRARY.parent}" if self.bare else INSIDE

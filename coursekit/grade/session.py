@@ -14,6 +14,7 @@ class Stopped(Exception):
     """The worker gave no reply; the message says why, for a learner to read."""
 
 
+MOST_BYTES = 2**25  # of one reply: a program with its constants, say
 _live = set()
 _stopping = threading.Event()
 
@@ -39,8 +40,9 @@ class Connection:
         self.token = secrets.token_hex(16)
         self.process, self._out, self._in = sandbox.start(role)
         _live.add(self)
-        self._buffer = b""
-        self._send({"token": self.token, "name": name})
+        os.set_blocking(self._out, False)
+        self._buffer, self._nonce = bytearray(), None
+        self._send({"token": self.token, "name": name}, 60)
 
     def ask(self, op, seconds, **content):
         """Send a request and wait for its reply.
@@ -50,9 +52,12 @@ class Connection:
           seconds: how long to wait.
 
         Raises:
-          Stopped: the time is over, or the process has ended.
+          Stopped: the time is over, the process has ended, or it has written what it
+            was not asked for.
         """
-        self._send({"op": op, **content})
+        self._refuse_unasked()
+        self._nonce = secrets.token_hex(8)  # nobody can reply to what was not asked yet
+        self._send({"op": op, "nonce": self._nonce, **content}, seconds)
         return self.wait(seconds)
 
     def wait(self, seconds):
@@ -65,11 +70,17 @@ class Connection:
         while True:
             reply = self._line(deadline, seconds)
             if reply.get("token") == self.token:
+                if reply.get("nonce") != self._nonce:
+                    raise Stopped("it wrote a reply of its own")
                 return reply
 
-    def tell(self, **content):
-        """Send something that no reply is expected for."""
-        self._send(content)
+    def tell(self, seconds, **content):
+        """Send something that no reply is expected for.
+
+        Raises:
+          Stopped: it was not read within `seconds`, or the process has ended.
+        """
+        self._send(content, seconds)
 
     def close(self):
         """End the process and everything that it started."""
@@ -90,16 +101,29 @@ class Connection:
     def __exit__(self, *_):
         self.close()
 
-    def _send(self, content):
-        data = (json.dumps(content) + "\n").encode()
+    def _refuse_unasked(self):
+        """Between a reply and the next request there is silence, or somebody forges."""
+        if self._buffer or select.select([self._in], [], [], 0)[0]:
+            forged = self._buffer or os.read(self._in, 1)
+            raise Stopped("it wrote a reply of its own" if forged else "its process ended")
+
+    def _send(self, content, seconds):
+        """A process that was stopped, or reads no more, may not hold up the grader."""
+        data = memoryview((json.dumps(content) + "\n").encode())
+        deadline = time.monotonic() + seconds
         try:
             while data:
+                left = deadline - time.monotonic()
+                if left <= 0 or not select.select([], [self._out], [], left)[1]:
+                    raise Stopped(f"it took more than {seconds:g} seconds")
                 data = data[os.write(self._out, data):]
         except BrokenPipeError:
             raise Stopped("its process ended") from None
 
     def _line(self, deadline, seconds):
-        while b"\n" not in self._buffer:
+        seen = 0
+        while (end := self._buffer.find(b"\n", seen)) < 0:
+            seen = len(self._buffer)
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._in], [], [], left)[0]:
                 raise Stopped(f"it took more than {seconds:g} seconds")
@@ -107,11 +131,12 @@ class Connection:
             if not got:
                 raise Stopped("its process ended")
             self._buffer += got
-            if len(self._buffer) > 2**27:
+            if len(self._buffer) > MOST_BYTES:
                 raise Stopped("it sent too much")
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}

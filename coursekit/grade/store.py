@@ -30,12 +30,12 @@ class Store:
         """
         self.folder, self.key = Path(folder), key
         self.path = self.folder / NAME
-        if self.path.exists() and not resume:
-            raise CourseError(
-                f"{self.folder} holds results already: pass --resume to go on with "
-                "them, or name another folder."
-            )
         try:
+            if self.path.exists() and self.path.stat().st_size and not resume:
+                raise CourseError(
+                    f"{self.folder} holds results already: pass --resume to go on with "
+                    "them, or name another folder."
+                )
             (self.folder / "feedback").mkdir(parents=True, exist_ok=True)
             self._file = open(self.path, "ab", buffering=0)
         except OSError as error:

@@ -3,13 +3,16 @@
 Submissions are only ever read.
 """
 
+import io
 import re
+import unicodedata
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from coursekit.errors import CourseError
-from coursekit.grade.match import MAX_BYTES
+from coursekit.grade.notebook import MAX_BYTES
+from coursekit.grade.text import line
 
 # name_12345_assignsubmission_file_, as a folder or in front of a file's name
 MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
@@ -49,11 +52,10 @@ def find(path):
     Raises:
       CourseError: it does not exist, can't be read, or holds nothing.
     """
-    path = Path(path)
-    if not path.exists():
-        raise CourseError(f"{path} does not exist: name the folder or zip of submissions.")
-    students = {}
+    path, students = Path(path), {}
     try:
+        if not path.exists():
+            raise CourseError(f"{path} does not exist: name the folder or zip of submissions.")
         for entry in _entries(path):
             _add(students, entry)
     except (PermissionError, zipfile.BadZipFile) as error:
@@ -72,7 +74,8 @@ def _entries(path):
             if not _is_litter(relative):
                 yield from _look_into(relative, file.stat().st_size, file.read_bytes)
     elif zipfile.is_zipfile(path):
-        yield from _zipped(path, PurePosixPath())
+        for entry in _zipped(lambda: path, PurePosixPath()):
+            yield from _look_into(entry.path, entry.size, entry.read)
     else:
         raise CourseError(f"{path} is neither a folder nor a zip file.")
 
@@ -80,11 +83,10 @@ def _entries(path):
 def _look_into(relative, size, read):
     """The file itself, or what a student's zip holds."""
     if relative.suffix.lower() == ".zip" and size <= MAX_BYTES:
-        import io
-
         try:
-            found = list(_zipped(io.BytesIO(read()), relative.with_suffix("")))
-        except zipfile.BadZipFile:
+            opened = lambda: io.BytesIO(read())  # noqa: E731  read again, never kept
+            found = list(_zipped(opened, relative.with_suffix("")))
+        except Exception:  # a student's zip can be broken in many ways
             found = []
         if found:
             yield from found
@@ -92,24 +94,24 @@ def _look_into(relative, size, read):
     yield Entry(relative, size, read)
 
 
-def _zipped(source, base):
-    with zipfile.ZipFile(source) as archive:
+def _zipped(opened, base):
+    with zipfile.ZipFile(opened()) as archive:
         infos = [i for i in archive.infolist() if not i.is_dir()]
     if len(infos) > MOST_FILES:
         raise CourseError(f"the zip holds {len(infos)} files, at most {MOST_FILES}.")
-    names = [PurePosixPath(i.filename) for i in infos]
+    names = [PurePosixPath(i.filename.lstrip("/")) for i in infos]
     top = {n.parts[0] for n in names if not _is_litter(n)}
     # One folder around everything is the zip's own, not a student.
     wrapped = len(top) == 1 and all(len(n.parts) > 1 for n in names) and not base.parts
     for info, name in zip(infos, names):
         inner = PurePosixPath(*name.parts[1:]) if wrapped else name
         if not _is_litter(name) and ".." not in name.parts:
-            yield Entry(base / inner, info.file_size, _reader(source, info))
+            yield Entry(base / inner, info.file_size, _reader(opened, info))
 
 
-def _reader(source, info):
+def _reader(opened, info):
     def read():
-        with zipfile.ZipFile(source) as archive, archive.open(info) as file:
+        with zipfile.ZipFile(opened()) as archive, archive.open(info) as file:
             return file.read(MAX_BYTES + 1)
 
     return read
@@ -129,8 +131,18 @@ def _add(students, entry):
     kind.append(entry)
 
 
+def known_as(name):
+    """A student's id as it is compared and shown: one spelling of an accent, one line."""
+    return line(unicodedata.normalize("NFC", name), 300) or "student"
+
+
 def _owner(path):
     """(student id, whether the name says that it came late)"""
+    id, late = _id_in(path)
+    return known_as(id), late
+
+
+def _id_in(path):
     label = path.parts[0] if len(path.parts) > 1 else path.stem
     for pattern in (MOODLE, CANVAS):
         found = pattern.fullmatch(label)

@@ -3,6 +3,8 @@
 import os
 import secrets
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.grade.conftest import MASTER, WRONG, all_wrong, code, data
 
-from coursekit.grade import runner
+from coursekit.grade import runner, session
 
 
 def opening(source):
@@ -216,3 +218,103 @@ def test_frames_are_no_way_past_the_boundary(grade):
     result = grade(all_wrong(centre=walk))
     earned = {c.name: c.earned for t in result.tasks for c in t.checks}
     assert earned["centre_other_values"] == 0
+
+
+TRICKS = {
+    "reference.__globals__['expect_close'] = lambda *a, **k: None": "the check's name expect_close",
+    "reference.__code__ = (lambda x: x).__code__": "the code of reference",
+    "jnp.allclose.__wrapped__.__code__ = (lambda a, b: True).__code__": "the code of allclose",
+    "sys.modules['jax.numpy'].__class__ = type('E', (types.ModuleType,), {})": "the class of jax.numpy",
+    "sys.modules['numpy._core.numeric'].isclose = lambda *a: True": "numpy._core.numeric.isclose",
+    "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()": "a thread",
+}
+
+
+def test_what_no_frame_is_needed_for_is_put_back(grade):
+    lines = "\n".join(TRICKS)
+    result = grade(opening(f"import sys, threading, time, types, jax.numpy as jnp\n{lines}"))
+    assert result.earned == 0
+    assert [flag for flag in TRICKS.values() if not any(flag in f for f in result.flags)] == []
+
+
+def test_the_guard_is_not_reached_by_name(grade):
+    """Neither by import nor by what the namespace holds."""
+    reach = (
+        "import box.guard, __main__, jax.numpy\n"
+        "inside = [c.cell_contents for c in get_ipython.__closure__]\n"
+        "guards = [box.guard.Guard, *(getattr(i, 'guard', None) for i in inside)]\n"
+        "guards += [getattr(getattr(__main__, 'Session', None), 'guard', None)]\n"
+        "for guard in guards:\n    try:\n        guard.restore = lambda *a: []\n"
+        "    except AttributeError:\n        pass\n"
+        "jax.numpy.allclose = lambda *a, **k: True"
+    )
+    result = grade(opening(reach))
+    assert result.earned == 0
+    assert any("jax.numpy.allclose" in flag for flag in result.flags)
+
+
+def test_memory_is_no_disk_without_end(grade):
+    """Only /tmp can be written to, up to its size; descriptors end with the process."""
+    fill = (
+        "import os\nwritten = 0\n"
+        "for top in ('/dev/shm', '/dev', '/', '/grader', '/tmp'):\n    try:\n"
+        "        for n in range(20):\n"
+        "            with open(f'{top}/{n}', 'wb') as file:\n"
+        "                written += file.write(bytes(2**22))\n    except OSError:\n        pass\n"
+        "def centre(x):\n    return x - x.mean() if written > 80 * 2**20 else x\n"
+        "try:\n    while True:\n        os.dup(0)\nexcept OSError:\n    pass"
+    )
+    assert grade(all_wrong(centre=fill)).earned == 0
+
+
+FORGED = (
+    "import sys, json, os\nf = sys._getframe()\nwhile f:\n"
+    "    if 'first' in f.f_locals:\n"
+    "        told = {'token': f.f_locals['first']['token']} | CONTENT\n"
+    "        for n in range(20):\n"
+    "            os.write(f.f_locals['replies'], (json.dumps(told) + '\\n').encode())\n"
+    "    f = f.f_back\n"
+)
+ODD = "{'says': [1], 'flags': {'a': 1}, 'missing': 7, 'error': 5, 'program': [2]}"
+WON = "{'says': '', 'flags': [], 'missing': [], 'error': ''}"
+
+
+@pytest.mark.parametrize("content", [ODD, WON])
+def test_replies_in_advance_are_refused(grade, content):
+    result = grade(opening(FORGED.replace("CONTENT", content)))
+    assert (result.earned, result.reason) == (0, "")
+
+
+class Talker:
+    """Stands for a sandbox; it runs a script that may write to `out`."""
+
+    def __init__(self, script):
+        self.script = script
+
+    def start(self, role):
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"import os, time\nout = {theirs_out}\n{self.script}"],
+            pass_fds=(theirs_in, theirs_out), start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs_in)
+        os.close(theirs_out)
+        return process, ours_out, ours_in
+
+
+TALK = {
+    "reads no more": ("time.sleep(60)", "more than 1 seconds"),
+    "a reply without end": ("while True: os.write(out, b'[' * 65536)", "sent too much|more than 1 s"),
+    "a deep reply": ("os.write(out, b'[' * 60000 + b'\\n')", "its process ended"),
+}
+
+
+@pytest.mark.parametrize("name", TALK)
+def test_no_worker_holds_up_the_grader(name):
+    script, words = TALK[name]
+    with session.Connection(Talker(script)) as connection:
+        with pytest.raises(session.Stopped, match=words):
+            if name == "reads no more":
+                connection.tell(1, source="#" * 300_000)
+            connection.wait(1 if "end" in name else 20)

@@ -62,6 +62,7 @@ def test_a_class_is_graded(course, handed_in, tmp_path):
     assert table["zoe"]["status"] == "not graded: the file is empty"
     assert table["nora"]["status"] == "not graded: nothing was handed in"
     students = json.loads((out / "grades.json").read_text())["students"]
+    assert [s["total"] for s in students] == [10, 0, None, None]
     assert students[0]["sets"][0]["tasks"][0]["checks"][0]["earned"] == 2
 
 
@@ -85,7 +86,8 @@ def test_resume_grades_nothing_twice(course, handed_in, tmp_path):
     lines = (out / "results.jsonl").read_bytes()
     with open(out / "results.jsonl", "ab") as file:
         file.write(b'{"key": "cut o')  # a crash in the middle of a line
-    (handed_in / "zoe.ipynb").write_bytes(data(all_wrong()))
+    raises = "def centre(x):\n    raise ValueError('\\ud800')"
+    (handed_in / "zoe.ipynb").write_bytes(data(all_wrong(centre=raises)))
     assert run("01_three", handed_in, "-o", out, "--resume", *QUICK)[0] == 0
     added = (out / "results.jsonl").read_bytes()[len(lines):].splitlines()
     assert [json.loads(line)["student"] for line in added[1:]] == ["zoe"]
@@ -141,6 +143,8 @@ BAD = {
     "results in a file": (lambda c, i, o: ["01_three", i, "-o", i / "ada.ipynb" / "x"], "inside of"),
     "a broken master": (lambda c, i, o: _break(c) or ["01_three", i, "-o", o], "01_three.py:1:"),
     "no roster": (lambda c, i, o: ["01_three", i, "-o", o, "--roster", i / "r"], "can't be read"),
+    "a roster in another encoding": (
+        lambda c, i, o: ["01_three", i, "-o", o, "--roster", _latin(o)], "is not UTF-8 text"),
     "not a folder to write to": (
         lambda c, i, o: ["01_three", i, "-o", c / "_toc.yml"], "can't be written"),
     "no overlay": (
@@ -148,6 +152,12 @@ BAD = {
     "no scheduler": (
         lambda c, i, o: ["01_three", i, "-o", o, "--scheduler", "nowhere"], "Dask"),
 }  # fmt: skip
+
+
+def _latin(out):
+    roster = out.parent / "roster"
+    roster.write_bytes("Jos\xe9\n".encode("latin-1"))
+    return roster
 
 
 def _break(course):

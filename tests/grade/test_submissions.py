@@ -1,12 +1,13 @@
 """Folders, flat files, downloads and zips give the same students."""
 
+import io
 import zipfile
 
 import pytest
 from tests.grade.conftest import all_right, data
 
 from coursekit.errors import CourseError
-from coursekit.grade import collect, submissions
+from coursekit.grade import collect, grading, report, submissions, text
 
 RIGHT = data(all_right())
 
@@ -116,3 +117,70 @@ def test_bad_input(tmp_path, name):
     make, words = BAD[name]
     with pytest.raises(CourseError, match=words):
         submissions.find(make(tmp_path))
+
+
+def zipped(entries):
+    """The bytes of a zip of {name: bytes}."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def test_a_download_in_one_zip_holds_zips_of_students(tmp_path):
+    name = "Ada B_12_assignsubmission_file_/work.zip"
+    _file(tmp_path / "in.zip", zipped({name: zipped({"a.ipynb": RIGHT}), "emil.ipynb": RIGHT}))
+    assert students(tmp_path / "in.zip") == {"Ada B_12": ["a.ipynb"], "emil": ["emil.ipynb"]}
+
+
+def with_password():
+    """The zip says of its only file that it is encrypted."""
+    made = bytearray(zipped({"a.ipynb": RIGHT}))
+    made[6] |= 1
+    made[made.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(made)
+
+
+HOSTILE = {
+    "a password": (with_password(), "the file can't be read"),
+    "bytes that changed": (zipped({"a.ipynb": RIGHT})[:50] + b"???" + zipped({"a.ipynb": RIGHT})[53:],
+                           "the file can't be read"),
+    "a bomb": (zipped({f"{n}.ipynb": bytes(2**20) for n in range(51)}), "51 notebooks of 51 MB"),
+    "too many files": (zipped({str(n): b"" for n in range(20_001)}), "no notebook, only .zip"),
+    "absolute paths": (zipped({"/zoe.ipynb": b"[]"}), "the file is JSON, but no notebook"),
+    "too large": (zipped({"a.ipynb": bytes(2**26 + 1)}), "clear the outputs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_zip_harms_nobody_else(tmp_path, three, name):
+    content, reason = HOSTILE[name]
+    _file(tmp_path / "ada.zip", content)
+    _file(tmp_path / "emil.ipynb", RIGHT)
+    ada, emil = submissions.find(tmp_path)
+    assert (ada.id, emil.id) == ("ada", "emil")
+    assert reason in collect.job(ada, [three]).refused[0].reason
+    assert collect.job(emil, [three]).files
+
+
+def test_names_are_compared_as_people_read_them(tmp_path):
+    lay_out(tmp_path, ["Jose\u0301.ipynb", "a\udce9\x1b[1m.ipynb"])
+    assert set(students(tmp_path)) == {"Jos\xe9", "a\\udce9\\u001b[1m"}
+    assert submissions.known_as("Jos\xe9") == submissions.known_as("Jose\u0301 ")
+
+
+def test_a_report_can_be_written_whatever_the_names_are(tmp_path, three):
+    ids = ["=1+1", " @x", "<script>", "x" * 250, "é" * 200, "x" * 250 + "y"]
+    rows = [grading.Row(submissions.known_as(i)) for i in ids]
+    report.write(tmp_path, [three], rows)
+    assert len(list((tmp_path / "feedback").iterdir())) == len(rows)
+    table = (tmp_path / "grades.csv").read_text().splitlines()
+    assert table[1].startswith("'=1+1,") and "'@x" in table[2]
+    assert "<script>" not in "".join(p.read_text() for p in (tmp_path / "feedback").iterdir())
+
+
+def test_text_is_made_fit_to_be_shown():
+    assert text.clean("a\tb\n\x1b[1m\u202e\ud800\0é") == "a b\n\\u001b[1m\\u202e\\ud800\\u0000é"
+    assert len(text.clean("x" * 10**6)) < 3000 and text.clean([1]) == "a message that is no text"
+    assert text.line("a\n  b") == "a b"

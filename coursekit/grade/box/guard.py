@@ -20,6 +20,7 @@ MODULES = (
     "tracecheck._errors", "tracecheck._frames", "tracecheck._reach",
     "tracecheck._recorder", "tracecheck._retraces", "tracecheck._state",
 )  # fmt: skip
+CONSTANT = (bool, int, float, str, bytes, tuple, frozenset)
 CODE = ("__code__", "__defaults__", "__kwdefaults__")
 # Switches that a jitted program depends on; a submission may set them for itself.
 SETTINGS = (
@@ -39,14 +40,27 @@ class Guard:
             for name, value in vars(owner).items()
             if callable(value) or isinstance(value, (types.ModuleType, property))
         ]
-        self.codes = [
-            (value, [getattr(value, part) for part in CODE])
-            for _, _, value in self.held
-            if isinstance(value, types.FunctionType)
-        ]
+        self.held += _internal()
+        self.kinds = [(owner, type(owner)) for owner in {id(o): o for o, _, _ in self.held}.values()]
+        self.codes = []
+        self.watch(value for _, _, value in self.held)
+        self.constants = [
+            (module, name, value) for module in self.modules.values()
+            for name, value in vars(module).items()
+            if module.__name__.startswith("tracecheck") and isinstance(value, CONSTANT)
+        ]  # fmt: skip
+        self.threads = len(sys._current_frames())
         self.settings = _settings()
         self.builtin_names = tuple(n for n in vars(builtins) if not n.startswith("_"))
         self._builtins = dict(vars(builtins))
+
+    def watch(self, values):
+        """Remember the code of functions, and of functions that they wrap."""
+        for value in values:
+            for _ in range(4):
+                if isinstance(value, types.FunctionType):
+                    self.codes.append((value, [getattr(value, part) for part in CODE]))
+                value = getattr(value, "__wrapped__", None) or getattr(value, "_implementation", None)
 
     def builtin(self, name):
         return self._builtins.get(name)
@@ -59,8 +73,12 @@ class Guard:
         """
         sys.settrace(None)
         sys.setprofile(None)
-        found = [*self._modules_back(), *self._attributes_back(), *self._code_back()]
-        return found + self._settings_back()
+        found = [*self._modules_back(), *self._kinds_back(), *self._attributes_back()]
+        found += [*self._code_back(), *self._settings_back()]
+        if len(sys._current_frames()) > self.threads:
+            self.threads = len(sys._current_frames())
+            found.append("a thread that runs on")
+        return found
 
     def _classes(self):
         """Classes whose methods checks call: tracecheck's own, and JAX's arrays."""
@@ -77,8 +95,14 @@ class Guard:
                 sys.modules[name] = module
                 yield f"the module {name}"
 
+    def _kinds_back(self):
+        for owner, kind in self.kinds:
+            if type(owner) is not kind:
+                owner.__class__ = kind
+                yield f"the class of {owner.__name__}"
+
     def _attributes_back(self):
-        for owner, name, value in self.held:
+        for owner, name, value in (*self.held, *self.constants):
             if vars(owner).get(name) is not value:
                 setattr(owner, name, value)
                 yield f"{owner.__name__}.{name}"
@@ -97,6 +121,19 @@ class Guard:
         for name in changed:
             jax.config.update(name, self.settings[name])
         return [f"the setting {name}" for name in changed]
+
+
+def _internal():
+    """Functions inside of NumPy and JAX that the public ones are made of."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    kinds = (types.FunctionType, np.ufunc, type(np.allclose), type(jnp.allclose))
+    inside = [m for n, m in list(sys.modules.items()) if n.startswith(("jax._src", "numpy."))]
+    return [
+        (module, name, value) for module in inside
+        for name, value in list(vars(module).items()) if isinstance(value, kinds)
+    ]  # fmt: skip
 
 
 def _settings():

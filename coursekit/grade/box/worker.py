@@ -1,8 +1,9 @@
 """Runs inside the sandbox: executes cells and checks that the grader sends.
 
-Of the course, the sandbox holds this package and `tracecheck`. Requests come in and replies go out as JSON lines on two descriptors
-of their own; what a learner's code prints goes nowhere. Every reply carries the token
-of its process, so that a line printed by a learner is no reply.
+Of the course, the sandbox holds this package and `tracecheck`. Requests come in and
+replies go out as JSON lines on two descriptors of their own; what a learner's code
+prints goes nowhere. Every reply carries the token of its process, so that a line
+printed by a learner is no reply.
 
 Two namespaces keep what is trusted apart from what is not. The course's setup and
 its checks run in one, cells of the submission in another that starts as a copy.
@@ -10,6 +11,7 @@ Afterwards only the names that an exercise asks for are handed over, so a redefi
 `jnp` or `loss_fn` is never what a check sees.
 """
 
+import ast
 import base64
 import json
 import linecache
@@ -18,6 +20,7 @@ import resource
 import sys
 import types
 
+from .exporting import bind, export
 from .guard import Guard
 
 
@@ -34,12 +37,30 @@ def main(requests, replies, limits):
     with os.fdopen(requests, encoding="utf-8") as source:
         first = json.loads(source.readline())
         session = Session(first["name"])
+        hidden = hide(session)  # kept, or the modules would end here
         for line in source:
             request = json.loads(line)
-            reply = session.serve(request) | {"token": first["token"]}
+            marks = {"token": first["token"], "nonce": request.pop("nonce")}
+            reply = session.serve(request) | marks
             data = (json.dumps(reply) + "\n").encode()
             while data:
                 data = data[os.write(replies, data):]
+
+
+def hide(session):
+    """Put this program out of reach of `import`, and the submission in its place.
+
+    Frames still lead here; an answer that only looks a name up finds nothing.
+
+    Returns:
+      dict: the modules, for the caller to keep alive.
+    """
+    ours = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in ("box", "__main__")}
+    for name in ours:
+        del sys.modules[name]
+    sys.modules["__main__"] = session.own
+    session.own.__name__ = "__main__"  # as in a notebook
+    return ours
 
 
 def silence():
@@ -60,7 +81,7 @@ def limit(limits):
         resource.setrlimit(kinds[name], (value, value))
 
 
-KEY = "typed key"
+NO_HARM = ("the setting ", "a thread ")  # to be looked at, but no reason to fail a check
 
 
 class Session:
@@ -70,9 +91,11 @@ class Session:
         self.trusted = types.ModuleType("submission")
         self.own = types.ModuleType("submission")
         sys.modules["submission"] = self.own
-        self.shell = Shell()
-        self.own.get_ipython = lambda: self.shell
+        self.shell = shell = Shell()
+        self.own.get_ipython = lambda: shell  # a closure over self would lead to the guard
+        self.own.display = lambda *args, **kwargs: None
         self.name, self.given, self.guard = name, {}, None
+        self.held = {}  # what the checks' namespace holds, as the course left it
 
     def serve(self, request):
         """Do what a request asks for; its `op` is the name of a method."""
@@ -87,7 +110,9 @@ class Session:
         new = {k: v for k, v in now.items() if before.get(k, self) is not v}
         vars(self.own).update({k: v for k, v in new.items() if k[:2] != "__"})
         self.given |= new
+        self.held |= new
         self.guard = self.guard or Guard()
+        self.guard.watch(new.values())
         return {}
 
     def do_cell(self, source, label):
@@ -104,7 +129,9 @@ class Session:
         """Hand an exercise's answer over to its checks."""
         held = vars(self.own)
         found = [name for name in names if held.get(name) is not self.given.get(name)]
-        vars(self.trusted).update({name: held[name] for name in found if name in held})
+        answers = {name: held[name] for name in found if name in held}
+        vars(self.trusted).update(answers)
+        self.held |= answers
         return {"missing": [name for name in names if name not in held]}
 
     def do_check(self, source, label, points):
@@ -120,27 +147,36 @@ class Session:
             said = str(failure)
         except BaseException as error:
             said = f"✗ {label} 0/{points:g}: {describe(error)}"
-        after = self.guard.restore()
-        meddled = [what for what in after if not what.startswith("the setting")]
+        own = stored_names(source)
+        self.held |= {n: v for n, v in vars(self.trusted).items() if n in own}
+        after = self._restore()
+        meddled = [what for what in after if not what.startswith(NO_HARM)]
         flags += after
         won = [r.name for r in results() if r.earned == r.points > 0] == [label]
         if said == "" and (meddled or not won):
             said = f"✗ {label} 0/{points:g}: the answer changed {', '.join(meddled) or 'the check'}"
         return {"passed": said == "", "says": said, "flags": flags}
 
+    def _restore(self):
+        """Put back what checks lean on, their own names included; say what that was."""
+        space = vars(self.trusted)
+        swapped = [n for n, v in self.held.items() if space.get(n, self) is not v]
+        space.update({name: self.held[name] for name in swapped})
+        return [*self.guard.restore(), *(f"the check's name {n}" for n in swapped)]
+
     def do_export(self, name, spec):
         """The answer as StableHLO for arguments like these; nothing else is told."""
         from tracecheck import export_answer
 
         try:
-            fn, arrays = _bind(vars(self.own)[name], spec)
-            program = _export(export_answer, fn, arrays)
+            fn, arrays = bind(vars(self.own)[name], spec)
+            program = export(export_answer, fn, arrays)
             return {"program": base64.b64encode(program).decode(), "error": ""}
         except BaseException as error:
             return {"program": "", "error": describe(error)}
 
     def _flags(self):
-        found = self.guard.restore()
+        found = self._restore()
         if self.shell.ast_transformers:
             found.append("IPython's ast_transformers")
         held = vars(self.own)
@@ -162,62 +198,13 @@ class Shell:
         return lambda *args, **kwargs: None
 
 
-def _export(export_answer, fn, arrays):
-    """A program that can be differentiated, where the answer can."""
-    try:
-        return export_answer(fn, *arrays, vjp_order=1)
-    except Exception:
-        return export_answer(fn, *arrays)
-
-
-def _bind(fn, spec):
-    """A function of the arrays alone, and what it is exported for."""
-    import jax
-    import numpy as np
-
-    def of_arrays(*values):
-        values = iter(values)
-        full = [_value(part, values) for part in spec["leaves"]]
-        return _unwrapped(fn(*_rebuild(spec["args"], full)))
-
-    arrays = [
-        jax.ShapeDtypeStruct(tuple(part["shape"]), np.dtype(part["dtype"]))
-        for part in spec["leaves"] if "shape" in part
-    ]  # fmt: skip
-    return of_arrays, arrays
-
-
-def _value(part, values):
-    """An argument: sent as it is, or the next array; a key travels as its words."""
-    import jax
-
-    if "shape" not in part:
-        return part["value"]
-    array = next(values)
-    return jax.random.wrap_key_data(array, impl=part["key"]) if "key" in part else array
-
-
-def _unwrapped(tree):
-    """Results, with typed keys as {KEY: words}: a program holds arrays only."""
-    import jax
-
-    def unwrap(leaf):
-        dtype = getattr(leaf, "dtype", None)
-        if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
-            return {KEY: jax.random.key_data(leaf)}
-        return leaf
-
-    return jax.tree.map(unwrap, tree)
-
-
-def _rebuild(tree, leaves):
-    kind, content = tree
-    if kind == "leaf":
-        return leaves[content]
-    if kind == "dict":
-        return {key: _rebuild(value, leaves) for key, value in content}
-    items = [_rebuild(item, leaves) for item in content]
-    return items if kind == "list" else tuple(items)
+def stored_names(source):
+    """Every name that a check of the course sets."""
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    found |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    aliases = (n for n in nodes if isinstance(n, ast.alias))
+    return found | {(a.asname or a.name).partition(".")[0] for a in aliases}
 
 
 def _is_code(value):
@@ -242,7 +229,8 @@ def describe(error):
         text = str(error).strip().splitlines()
     except Exception:
         text = []
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+    name = type(error).__name__[:80]
+    return f"{name}: {text[0][:200]}" if text else name
 
 
 if __name__ == "__main__":
