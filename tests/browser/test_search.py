@@ -78,6 +78,7 @@ def test_a_result_is_a_section_with_an_excerpt_that_marks_the_words(search):
     assert "array has been deleted" in excerpt.inner_text().lower()
     assert excerpt.locator("mark").count() >= 2
     first.locator("ul a").first.click()
+    search.page.wait_for_load_state("load")
     anchor = search.page.evaluate("decodeURIComponent(location.hash.slice(1))")
     assert search.page.locator(f"[id='{anchor}']").count() == 1
 
