@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from coursekit.errors import CourseError
+from coursekit.files import write_whole
 
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
@@ -84,12 +83,4 @@ def save(notebook, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.validate(notebook)
     text = nbformat.writes(notebook).rstrip("\n") + "\n"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_whole(path, text)

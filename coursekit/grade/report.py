@@ -4,14 +4,13 @@ import csv
 import datetime
 import io
 import json
-import os
 import re
-import tempfile
 from importlib import metadata, resources
 
 import jinja2
 
 from coursekit.errors import CourseError
+from coursekit.files import write_whole
 
 VERSIONS = ("jax", "jaxlib", "flax", "optax", "numpy")
 
@@ -25,13 +24,13 @@ def write(folder, plans, rows):
       CourseError: the folder can't be written, the disk is full.
     """
     try:
-        _whole(folder / "grades.csv", table(plans, rows))
-        _whole(folder / "grades.json", _json(plans, rows))
+        write_whole(folder / "grades.csv", table(plans, rows))
+        write_whole(folder / "grades.json", _json(plans, rows))
         page, names = _template(), _file_names(rows)
         (folder / "feedback").mkdir(exist_ok=True)
         for row in rows:
             text = page.render(row=row, plans=plans, today=_today(), versions=_versions())
-            _whole(folder / "feedback" / f"{names[row.student]}.html", text)
+            write_whole(folder / "feedback" / f"{names[row.student]}.html", text)
     except OSError as error:
         raise CourseError(
             f"{folder} can't be written ({error.strerror}): results are kept in "
@@ -119,15 +118,3 @@ def _today():
 
 def _versions():
     return {n: metadata.version(n) for n in VERSIONS}
-
-
-def _whole(path, text):
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
