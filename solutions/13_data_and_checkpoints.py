@@ -282,8 +282,8 @@ def prefetch(batches, size):
             else:
                 raise end
     finally:
-        if hasattr(source, "close"):
-            source.close()
+        if hasattr(batches, "close"):
+            batches.close()
     ### END SOLUTION
 # %% [markdown] ex="prefetch_order" kind="hint"
 # `ahead` of the chapter has the right order. What becomes of its queue when `batches`
@@ -293,7 +293,7 @@ def prefetch(batches, size):
 # raise. `StopIteration` is one more way to end; return then.
 # %% [markdown] ex="prefetch_order" kind="hint"
 # Closing a generator raises `GeneratorExit` at its `yield`, so `finally` runs. Call
-# `source.close()` there, if it exists.
+# `batches.close()` there, if it exists.
 # %% ex="prefetch_order" kind="check"
 with check("order_on_device", points=1, section="Load ahead, read late"):
     for size in (1, 3, 20):
@@ -346,6 +346,15 @@ with check("closes_the_source", points=1, section="Load ahead, read late"):
     next(stream)
     stream.close()
     assert closed == [True], "a source that is closed with the prefetcher"
+
+    class Files(list):
+        def close(self):
+            closed.append("files")
+
+    stream = prefetch(Files([np.float32(0)] * 9), 2)
+    next(stream)
+    stream.close()
+    assert closed[1:] == ["files"], "batches.close(), not its iterator's"
 # %% ex="prefetch_order" kind="hidden"
 with check("ends_of_sources", points=1, section="Load ahead, read late"):
     nothing = list(prefetch([], 2))
@@ -369,7 +378,7 @@ def prefetch(batches, size):
         if len(queue) > size:
             yield queue.popleft()
     yield from queue
-# %% ex="prefetch_order" kind="wrong" fails="that_far_ahead error_comes_last"
+# %% ex="prefetch_order" kind="wrong" fails="that_far_ahead error_comes_last closes_the_source"
 # everything is loaded at once
 def prefetch(batches, size):
     yield from [jax.device_put(batch) for batch in batches]
@@ -387,6 +396,26 @@ def prefetch(batches, size):
             if not queue:
                 return
             yield queue.popleft()
+    finally:
+        if hasattr(batches, "close"):
+            batches.close()
+# %% ex="prefetch_order" kind="wrong" fails="closes_the_source"
+# the iterator is closed, and files behind `batches` stay open
+def prefetch(batches, size):
+    source, queue, end = iter(batches), collections.deque(), None
+    try:
+        while True:
+            while end is None and len(queue) < size:
+                try:
+                    queue.append(jax.device_put(next(source)))
+                except Exception as error:
+                    end = error
+            if queue:
+                yield queue.popleft()
+            elif isinstance(end, StopIteration):
+                return
+            else:
+                raise end
     finally:
         if hasattr(source, "close"):
             source.close()
@@ -414,7 +443,7 @@ def prefetch(batches, size):
                 queue.append(pool.submit(load))
                 yield batch
     finally:
-        getattr(source, "close", lambda: None)()
+        getattr(batches, "close", lambda: None)()
 # %% [markdown] ex="prefetch_order" kind="why"
 # A queue separates taking from giving, so an error belongs to a place in the order:
 # behind the batches that were good. If it overtakes them, a run that dies at a bad

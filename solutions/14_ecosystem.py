@@ -274,7 +274,7 @@ with check("plain_jit", points=1,
            section="An Equinox module is one tree, functions included"):
     x = np.float32([-1.0, 0.5, 2.0])
     leaves = jax.tree.leaves(Gate(3))
-    kinds = {isinstance(leaf, jax.Array) for leaf in leaves}
+    kinds = {isinstance(leaf, (jax.Array, np.ndarray)) for leaf in leaves}
     assert kinds == {True}, "arrays only, among the leaves of a gate"
     got = jax.jit(lambda gate, x: gate(x))(Gate(3), x)
     expect_close(got, np.tanh(x), name="output")
@@ -361,8 +361,9 @@ class Gate:
 # %% [markdown] ex="shapes_annotate" level="core" minutes=8
 # ## Annotations that refuse
 #
-# `attend` computes the weights of attention: `softmax(q @ k.T / sqrt(d))`, for `n`
-# queries and `m` keys of width `d`, and then the mean of `v`, `m` rows of any width.
+# `attend(q, k, v)` returns `softmax(q @ k.T / sqrt(d)) @ v`, with the softmax over keys:
+# `q` holds `n` queries and `k` holds `m` keys, all of width `d`, and `v` has `m` rows of
+# any width.
 #
 # Write it so that shapes are checked whenever it is called or traced: `q`, `k`
 # and `v` are matrices of floats, the width of `q` is that of `k`, and `v` has as many
@@ -414,13 +415,15 @@ with check("broadcasts_and_dtypes", points=1,
            section="An annotation checks nothing by itself"):
     ones, refused = jnp.ones, []
     for q, k, v in ((ones((2, 4), int), ones((3, 4)), ones((3, 6))),
+                    (ones((2, 4)), ones((3, 4), int), ones((3, 6))),
+                    (ones((2, 4)), ones((3, 4)), ones((3, 6), int)),
                     (ones((2, 4)), ones((3, 4)), ones(3)),
                     (ones(4), ones((3, 4)), ones((3, 6)))):
         try:
             jax.eval_shape(attend, q, k, v)
         except TypeError as error:
             refused.append(type(error).__name__ == "TypeCheckError")
-    assert refused == [True] * 3, "a TypeCheckError for each wrong input"
+    assert refused == [True] * 5, "a TypeCheckError for each wrong input"
 # %% ex="shapes_annotate" kind="wrong" fails="refused_in_a_trace broadcasts_and_dtypes"
 # annotations alone: documentation
 def attend(q: Float[Array, "n d"], k: Float[Array, "m d"],
@@ -432,6 +435,15 @@ def attend(q: Float[Array, "n d"], k: Float[Array, "m d"],
 @jaxtyped(typechecker=beartype)
 def attend(q: Float[Array, "n d"], k: Float[Array, "m e"],
            v: Float[Array, "l out"]) -> Float[Array, "n out"]:
+    scores = q @ k.T / jnp.sqrt(q.shape[-1])
+    return jax.nn.softmax(scores, axis=-1) @ v
+# %% ex="shapes_annotate" kind="wrong" fails="broadcasts_and_dtypes"
+# the numbers of `v` may be of any dtype
+from jaxtyping import Num
+
+@jaxtyped(typechecker=beartype)
+def attend(q: Float[Array, "n d"], k: Float[Array, "m d"],
+           v: Num[Array, "m out"]) -> Float[Array, "n out"]:
     scores = q @ k.T / jnp.sqrt(q.shape[-1])
     return jax.nn.softmax(scores, axis=-1) @ v
 # %% ex="shapes_annotate" kind="wrong" fails="values"
@@ -686,13 +698,14 @@ with check("misfits_refused", points=1,
             for n in range(3)}
     wide = {"layer_0": good["layer_0"],
             "layer_1": {"w": jnp.ones((3, 5)), "b": jnp.ones(5)}}
+    bias = wide | {"layer_1": {"w": jnp.ones((3, 3)), "b": jnp.ones(1)}}
     refused = []
-    for params in (good, wide, {"layer_0": good["layer_0"]}):
+    for params in (good, wide, bias, {"layer_0": good["layer_0"]}):
         try:
             Bridge.to_equinox(params, model)
         except ValueError:
             refused.append("ValueError")
-    assert len(refused) == 3, "a ValueError for each of three misfits"
+    assert len(refused) == 4, "a ValueError for each of four misfits"
 # %% ex="weights_bridge" kind="wrong" fails="same_function same_bits misfits_refused"
 # weights are copied as they are: squares fit without a word
 class Bridge:
@@ -721,6 +734,27 @@ class Bridge:
         return eqx.tree_at(
             lambda m: [leaf for layer in m.layers
                        for leaf in (layer.weight, layer.bias)], model, new)
+
+    @staticmethod
+    def to_haiku(model):
+        return {f"layer_{n}": {"w": layer.weight.T, "b": layer.bias}
+                for n, layer in enumerate(model.layers)}
+# %% ex="weights_bridge" kind="wrong" fails="misfits_refused"
+# weights are compared and biases are not: one number would be broadcast
+class Bridge:
+    @staticmethod
+    def to_equinox(params, model):
+        names = [f"layer_{n}" for n in range(len(model.layers))]
+        fits = set(names) == set(params) and all(
+            params[name]["w"].T.shape == layer.weight.shape
+            for name, layer in zip(names, model.layers))
+        if not fits:
+            raise ValueError("layers or shapes differ")
+        return eqx.tree_at(
+            lambda m: [leaf for layer in m.layers
+                       for leaf in (layer.weight, layer.bias)], model,
+            [leaf for name in names
+             for leaf in (params[name]["w"].T, params[name]["b"])])
 
     @staticmethod
     def to_haiku(model):
@@ -861,17 +895,17 @@ with check("flax_half", points=1,
 with check("one_trace", points=1,
            section="The compiler sees nearly the same program"):
     def noisy(params, state, key, x):
-        noise = jax.random.normal(key, (len(x), 3))
-        return x @ params["w"] + noise, state
+        return x @ params["w"] + jax.random.normal(key, (len(x), 3)), state
 
     x, y = np.ones((3, 2), np.float32), np.array([0, 1, 2])
-    body, tx = counting(noisy), optax.adam(1e-2)
+    body, adam = counting(noisy), optax.adam(1e-2)
+    tx = adam._replace(update=counting(adam.update))
     step, params = make_step(body, tx), {"w": jnp.ones((2, 3))}
     opt_state, losses = tx.init(params), set()
     for key in jax.random.split(jax.random.key(0), 4):
         losses.add(float(step(params, {}, opt_state, key, x, y)[3]))
-    traces, different = body.count, len(losses)
-    assert traces == 1, "one trace in four calls"
+    runs, different = (body.count, tx.update.count), len(losses)
+    assert runs == (1, 1), "one trace of apply and tx.update in four calls"
     assert different == 4, "another loss for another key"
 # %% ex="step_any" kind="hidden"
 with check("decay_and_floats", points=1,
@@ -931,6 +965,22 @@ def make_step(apply, tx):
         (loss, new), grads = jax.value_and_grad(loss_fn, has_aux=True)(params)
         updates, opt_state = tx.update(grads, opt_state, params)
         return optax.apply_updates(params, updates), new, opt_state, loss
+
+    return step
+# %% ex="step_any" kind="wrong" fails="one_trace"
+# gradients are compiled once, and the optimizer stays outside
+def make_step(apply, tx):
+    def loss_fn(params, state, key, x, y):
+        logits, state = apply(params, state, key, x)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+        return losses.mean(), state
+
+    gradient = jax.jit(jax.value_and_grad(loss_fn, has_aux=True))
+
+    def step(params, state, opt_state, key, x, y):
+        (loss, state), grads = gradient(params, state, key, x, y)
+        updates, opt_state = tx.update(grads, opt_state, params)
+        return optax.apply_updates(params, updates), state, opt_state, loss
 
     return step
 # %% ex="step_any" kind="alternate"
