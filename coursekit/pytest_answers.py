@@ -18,8 +18,10 @@ from coursekit.grade import apart
 # What a check measured differs between machines, and between runs of an answer that
 # is random or wrong about time; the words around it do not.
 MEASURED = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+|at \[[^\]]*\]")
-# Another jax counts other equations and rounds to other digits.
+# Another jax counts other equations, rounds to other digits, and words its own errors
+# anew: what is left then is the class of the error, the line, and our own words.
 NUMBER = re.compile(r"#|\d+")
+WORDED_BY_JAX = re.compile(r"(got \w+(?:Error|Exception)): .*?(, at line|$)", re.M)
 
 
 def words(texts, same_jax=True):
@@ -29,7 +31,9 @@ def words(texts, same_jax=True):
       same_jax: whether the numbers that remain can be held to be the same.
     """
     plain = [MEASURED.sub("#", text) for text in texts]
-    return plain if same_jax else [NUMBER.sub("#", text) for text in plain]
+    if same_jax:
+        return plain
+    return [NUMBER.sub("#", WORDED_BY_JAX.sub(r"\1\2", text)) for text in plain]
 
 
 def pytest_collect_file(parent, file_path):

@@ -63,6 +63,15 @@ def test_numbers_are_held_to_be_the_same_on_the_same_jax_alone():
     assert words(["one trace"], same_jax=False) != words(["no trace"], same_jax=False)
 
 
+def test_what_jax_words_itself_is_held_to_be_the_same_on_the_same_jax_alone():
+    there = ["got TypeError: no scalar., at line 3 of `f`"]
+    here = ["got TypeError: no scalar. To get one, reduce it, at line 3 of `f`"]
+    assert words(there) != words(here)
+    assert words(there, same_jax=False) == words(here, same_jax=False)
+    other = ["got ValueError: no scalar., at line 3 of `f`"]
+    assert words(there, same_jax=False) != words(other, same_jax=False)
+
+
 def test_a_blank_notebook_that_raises_outside_its_checks_is_named(built):
     path = built.root / "exercises/01_doubling.ipynb"
     notebook = nb.load(path)
