@@ -19,3 +19,10 @@ for (const fold of document.querySelectorAll(".bd-sidebar-primary li > details")
 const sidebar = document.querySelector(".sidebar-primary-items__start");
 sidebar?.setAttribute("role", "complementary");
 sidebar?.setAttribute("aria-label", "Course");
+
+// A formula that is wider than the screen scrolls, so the keyboard must reach it.
+window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => {
+  for (const formula of document.querySelectorAll("mjx-container[display]")) {
+    if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+  }
+}));

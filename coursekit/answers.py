@@ -90,7 +90,7 @@ def _outcome(module, cell):
 @contextlib.contextmanager
 def _module(stem):
     """A fresh module in `sys.modules`: dataclasses and pickle look theirs up."""
-    module = types.ModuleType(f"answer_{stem}_{next(_numbers)}")
+    module = types.ModuleType(f"answer_{stem}")  # messages may quote it
     sys.modules[module.__name__] = module
     try:
         yield module

@@ -161,6 +161,7 @@ def weight(site, page, soup):
     """Bytes that a page moves at its first visit, without its figures."""
     links = [t["src"] for t in soup.select("script[src], img[src]")]
     links += [t["href"] for t in soup.select("link[rel=stylesheet], link[rel=icon]")]
+    links = [link for link in links if not link.startswith("data:")]
     files = {target(page, link) for link in links if "_images/" not in link}
     files |= {f"_static/vendor/fontawesome/webfonts/{f.name}" for f in fonts()}
     if soup.select("script[src*='mathjax']"):
