@@ -53,7 +53,10 @@ def used(source):
             s.get_name() for s in table.get_symbols()
             if s.is_referenced() and (outside or s.is_global())
         }  # fmt: skip
-    return found
+    # From Python 3.12 on, the variable of a comprehension stands in the table around it.
+    loops = (n.target for n in ast.walk(parse(source)) if isinstance(n, ast.comprehension))
+    inner = {n.id for target in loops for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return found - (inner - bound(source))
 
 
 def without_checks(source):
