@@ -13,7 +13,7 @@ import re
 import sys
 
 from .exporting import KEY
-from .worker import Session, describe, limit, silence
+from .worker import Session, describe, limit, silence, write_line
 
 # A program may not name host code of its own choice. These belong to jaxlib, whose typed
 # calls (_ffi) check shapes; the older ones take pointers and sizes as they come.
@@ -113,9 +113,7 @@ def main(requests, replies, limits):
         marks = {"token": first["token"]}
 
         def send(content):
-            data = (json.dumps(content | marks) + "\n").encode()
-            while data:
-                data = data[os.write(replies, data):]
+            write_line(replies, content | marks)
 
         def fetch(name, spec):
             send({"need": name, "spec": spec})

@@ -41,10 +41,14 @@ def main(requests, replies, limits):
         for line in source:
             request = json.loads(line)
             marks = {"token": first["token"], "nonce": request.pop("nonce")}
-            reply = session.serve(request) | marks
-            data = (json.dumps(reply) + "\n").encode()
-            while data:
-                data = data[os.write(replies, data):]
+            write_line(replies, session.serve(request) | marks)
+
+
+def write_line(descriptor, content):
+    """Write an object as one JSON line, however little a pipe takes at a time."""
+    data = (json.dumps(content) + "\n").encode()
+    while data:
+        data = data[os.write(descriptor, data):]
 
 
 def hide(session):
