@@ -7,6 +7,7 @@ never runs them.
 
 import importlib.util
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,12 @@ CACHE = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
-for name, value in CACHE.items():
+# Half of a cold run went into optimising programs that run once. Chapters are left
+# out: they show what compiled programs do and cost, so they compile as their readers.
+QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+if version("jaxlib").startswith("0.10."):  # later ones stop at a flag that they don't know
+    QUICK["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
+for name, value in (CACHE | QUICK).items():
     os.environ.setdefault(name, value)
 
 
@@ -53,6 +59,18 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=config.why_no_torch))
         elif "skip-execution" in cell_tags(item):
             item.add_marker(pytest.mark.skip(reason="tagged skip-execution"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """Start the kernel of a chapter without what is set for tests alone."""
+    of_chapter = hasattr(item, "cell") and item.path.parent.name == "chapters"
+    ours = QUICK.items() & os.environ.items() if of_chapter else ()
+    kept = {name: os.environ.pop(name) for name, _ in ours}
+    try:
+        return (yield)
+    finally:
+        os.environ.update(kept)
 
 
 def needs_torch(item):

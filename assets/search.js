@@ -58,11 +58,12 @@ const indexOf = (sections) => {
 /* Sections that answer, best first: what holds the query word for word leads. */
 const ranked = (index, byId, query) => {
   const phrase = spaced(query);
+  const bonus = phrase.includes(" ") ? 4 : 2;   // several words in order are no accident
   const found = index.search(query).map(({ id, score, terms }) => {
     const section = byId.get(id);
     const text = spaced(`${section.title} ${section.prose} ${section.code}`);
     const literal = phrase.length > 2 && text.includes(phrase);
-    return { ...section, terms, literal, score: literal ? 2 * score : score };
+    return { ...section, terms, literal, score: literal ? bonus * score : score };
   }).sort((a, b) => b.score - a.score);
   return found.filter((s) => s.literal || s.score > FLOOR * found[0].score);
 };

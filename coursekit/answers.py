@@ -13,8 +13,6 @@ import types
 import warnings
 from dataclasses import dataclass
 
-import tracecheck
-
 from coursekit import regions
 
 _numbers = itertools.count()
@@ -79,10 +77,12 @@ def run(master, exercise, source):
 
 
 def _outcome(module, cell):
+    from tracecheck import CheckFailed  # late: pytest sets JAX's environment before it
+
     name = cell.check[0]
     try:
         _execute(module, cell.source, name)
-    except tracecheck.CheckFailed as failure:
+    except CheckFailed as failure:
         return Outcome(name, False, str(failure))
     return Outcome(name, True, "")
 

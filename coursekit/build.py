@@ -186,7 +186,7 @@ def _lines(job, notebook):
     """Cell id -> line of the source, for messages about failing cells."""
     if job.is_set:
         return pages.set_lines(master.read(job.source))
-    lines = pages.cell_lines(job.source.read_text(encoding="utf-8"))
+    lines = pages.cell_lines(pages.source_text(job.source))
     authored = [c for c in notebook.cells if not c.id.startswith("course-")]
     return {c.id: line for c, line in zip(authored, lines)}
 

@@ -81,8 +81,15 @@ class Course:
         return None
 
     def inputs_sha(self, source):
-        """What a notebook's outputs depend on: source, tracecheck, lock."""
+        """What a notebook's outputs depend on: source, its data, tracecheck, lock.
+
+        A page's data is the package of coursekit that has its name.
+        """
         digest = hashlib.sha256(source.read_bytes())
+        if source.suffix == ".md":
+            for path in sorted((self.root / "coursekit" / source.stem).rglob("*.*")):
+                if path.suffix in (".py", ".toml"):
+                    digest.update(path.read_bytes())
         digest.update(self._shared_inputs)
         return digest.hexdigest()[:16]
 

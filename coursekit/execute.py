@@ -13,7 +13,7 @@ from traitlets.config import Config
 
 from coursekit.errors import CourseError
 
-SECONDS_A_CELL = 120
+SECONDS_A_CELL = 300  # torch.compile starts a C++ compiler
 VERSIONS = ("jax", "jaxlib", "flax", "optax", "numpy", "torch")
 # Names of files that IPython makes up for cells, and addresses of objects, differ
 # from run to run; a page has no use for them.

@@ -2,6 +2,7 @@
 
 from coursekit import notebook as nb
 
+HOMES = {"chapters": "chapter", "reference": "reference page"}
 INSTALL = '''\
 try:
     import tracecheck
@@ -24,7 +25,7 @@ def setup_cell(course):
 
 def chapter_banner(course, path, minutes, master, ran_on):
     """Under a chapter's title: Colab, minutes, exercises, last run."""
-    parts = [f"[Open in Colab]({course.colab(path)})", f"about {minutes} minutes"]
+    parts = [f"[Open in Colab]({course.colab(path)})", length(path, minutes)]
     if master:
         link = f"../exercises/{master.stem}.ipynb"
         amount = f"{len(master.exercises)} exercises, {master.points} points"
@@ -32,12 +33,17 @@ def chapter_banner(course, path, minutes, master, ran_on):
     return nb.markdown(_line(parts, ran_on), "course-banner", ["banner"])
 
 
+def length(path, minutes):
+    """How long a page takes; nobody reads one of the reference from top to end."""
+    return "to look things up" if path.startswith("reference/") else f"about {minutes} minutes"
+
+
 def exercise_banner(course, master, home, ran_on):
     """Under an exercise set's title: Colab, chapter, amount, last run."""
     minutes = sum(e.minutes for e in master.exercises)
     parts = [
         f"[Open in Colab]({course.colab(f'exercises/{master.stem}.ipynb')})",
-        f"[chapter](../{home}/{master.stem}.ipynb)",
+        f"[{HOMES[home]}](../{home}/{master.stem}.ipynb)",
         f"{len(master.exercises)} exercises, {master.points} points, "
         f"about {minutes} minutes",
     ]
@@ -49,7 +55,7 @@ def solution_banner(course, master, home, ran_on):
     """Under a solution page's title: the way back, last run."""
     parts = [
         f"[exercises](../exercises/{master.stem}.ipynb)",
-        f"[chapter](../{home}/{master.stem}.ipynb)",
+        f"[{HOMES[home]}](../{home}/{master.stem}.ipynb)",
     ]
     warning = (
         "> **Spoilers.** Every answer stands below. Try the exercises first: "

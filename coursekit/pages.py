@@ -14,12 +14,14 @@ from jupytext.myst import myst_to_notebook
 from coursekit import furniture, master, regions
 from coursekit import notebook as nb
 from coursekit.errors import CourseError
+from coursekit.rosetta import page as rosetta
 
 TAGS = {
     "torch", "jax", "raises-exception", "nbval-check-output", "hide-input",
     "hide-output", "hide-cell", "remove-cell", "quiz", "figure",
     "nbval-skip", "skip-execution", "nbval-ignore-output", "banner",
 }  # fmt: skip
+NEEDS_SETUP = re.compile(r"\b(?:tracecheck|coursekit)\b")
 PYTHON_LINES_A_MINUTE = 15
 WORDS_A_MINUTE = 180
 
@@ -30,7 +32,7 @@ def chapter(course, path, ran_on=None):
     Raises:
       CourseError: a cell has a tag that the course does not know.
     """
-    text = path.read_text(encoding="utf-8")
+    text = source_text(path)
     source = jupytext.reads(text, fmt="md:myst")
     lines = cell_lines(text)
     seen = {}
@@ -43,9 +45,14 @@ def chapter(course, path, ran_on=None):
     relative = f"{path.parent.name}/{path.stem}.ipynb"
     banner = furniture.chapter_banner(course, relative, minutes(cells), answers, ran_on)
     cells.insert(1, banner)
-    if any("tracecheck" in c.source for c in cells if c.cell_type == "code"):
+    if any(NEEDS_SETUP.search(c.source) for c in cells if c.cell_type == "code"):
         cells.insert(2, furniture.setup_cell(course))
     return _assemble(course, path, cells, ran_on)
+
+
+def source_text(path):
+    """A page as it was written, with the sections that are made from data."""
+    return rosetta.expand(path.read_text(encoding="utf-8"))
 
 
 def cell_lines(text):

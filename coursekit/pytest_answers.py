@@ -4,6 +4,7 @@
 """
 
 import re
+import sys
 from importlib import metadata
 
 import pytest
@@ -13,7 +14,6 @@ from coursekit import notebook as nb
 from coursekit.course import Course
 from coursekit.execute import run_all
 from coursekit.grade import apart
-
 
 # What a check measured differs between machines, and between runs of an answer that
 # is random or wrong about time; the words around it do not.
@@ -75,6 +75,12 @@ class MasterFile(pytest.File):
                 )
         yield SaysItem.from_parent(self, name="wrong turns say what the page says")
         yield BlankItem.from_parent(self, name="blank notebook fails every check")
+
+    def teardown(self):
+        """Let go of the programs of this set: all sets together fill gigabytes."""
+        jax = sys.modules.get("jax")
+        if jax:
+            jax.clear_caches()
 
 
 class Item(pytest.Item):

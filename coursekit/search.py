@@ -6,8 +6,8 @@ wants every word of a query on one page. Here a result is a section with an exce
 
 The index is a script and not JSON: a page opened from a disk may load scripts, and
 may not fetch. What nobody searches for is left out, to keep it light: imports, the
-rest of a long output, checks, and, of solution pages, the code of wrong answers and
-what is repeated from the exercises.
+rest of a long output, the code of exercises and solutions, checks among it, and what
+solutions repeat from the exercises.
 """
 
 import html
@@ -26,11 +26,14 @@ KINDS = {
     "reference": "reference",
 }
 PRINTED = {"myst-ansi", "text"}  # the language of outputs, and of what checks say
-LENGTH = 200  # characters of those; of code and errors everything
+LENGTH = 120  # characters of those
+CODE = {"ipython3", "python"}
+SHOWN = 180  # characters of code; of what follows only names, each once
+NAME = re.compile(r"[A-Za-z_][\w.]{2,}")
 IMPORTS = re.compile(r"^(?:import|from) .*$", re.MULTILINE)
 HABIT = re.compile(r"<summary>Wrong turn \d+: (.*?)</summary>", re.DOTALL)
 TAG = re.compile(r"</?code>")
-CHECKS = {"check", "hidden"}  # the kind of a cell, as its metadata says
+PLACE = re.compile(r'<a id="([\w-]+)">')  # a row of a table that can be linked to
 SKIPPED = (nodes.section, nodes.title, nodes.math_block)
 TEXTS = (nodes.paragraph, nodes.literal_block, nodes.caption, nodes.raw)
 
@@ -38,9 +41,10 @@ TEXTS = (nodes.paragraph, nodes.literal_block, nodes.caption, nodes.raw)
 def collect(app, doctree):
     """Keep the sections of a page that was read: `[anchor, title, prose, code]`."""
     name = app.env.docname
-    answers = _kind(name) == "solutions"
-    sections = [_entry(section, answers) for section in doctree.findall(nodes.section)]
-    _store(app.env)[name] = sections
+    with_code = _kind(name) not in ("exercises", "solutions")
+    sections = [_entry(section, with_code) for section in doctree.findall(nodes.section)]
+    rows = [_row(row) for row in doctree.findall(_has_place)]
+    _store(app.env)[name] = sections + rows
 
 
 def _store(env):
@@ -53,7 +57,7 @@ def _kind(name):
     return KINDS.get(name.partition("/")[0], HOME)
 
 
-def _entry(section, answers):
+def _entry(section, with_code):
     title = section.next_node(nodes.title).astext()
     prose, code = [], []
     for node in _own(section):
@@ -62,9 +66,31 @@ def _entry(section, answers):
             prose += [TAG.sub("", html.unescape(habit)) for habit in habits]
         elif not isinstance(node, nodes.literal_block):
             prose.append(_line(node.astext()))
-        elif not (answers and _is_wrong(node)):
+        elif with_code:
             code.append(_shortened(node))
     return [section["ids"][0], title, prose, code]
+
+
+def _has_place(node):
+    """Whether a node is a row of a table with a place of its own, so an entry of its own."""
+    return isinstance(node, nodes.row) and bool(_places(node))
+
+
+def _places(row):
+    return PLACE.findall("".join(raw.astext() for raw in row.findall(nodes.raw)))
+
+
+def _row(row):
+    """A row as an entry: its first two cells are the title, the others its prose."""
+    texts = [_visible(entry) for entry in row.findall(nodes.entry)]
+    title = " → ".join(text for text in texts[:2] if text)
+    return [_places(row)[0], title, texts[2:-1], []]
+
+
+def _visible(node):
+    """The text of a node, without the tags in it."""
+    texts = [t for t in node.findall(nodes.Text) if not isinstance(t.parent, nodes.raw)]
+    return _line(" ".join(texts))
 
 
 def _own(node):
@@ -77,19 +103,19 @@ def _own(node):
 
 
 def _is_skipped(node):
-    kind = node.get("cell_metadata", {}).get("course", {}).get("kind")
-    return isinstance(node, SKIPPED) or kind in CHECKS
-
-
-def _is_wrong(block):
-    """Whether code on a solution page is no cell: so it shows what does not pass."""
-    in_cell = "cell_input" in block.parent["classes"]
-    return block.get("language") == "python" and not in_cell
+    return isinstance(node, SKIPPED) or _has_place(node)
 
 
 def _shortened(block):
+    """An error whole; of an output the beginning; of code also the names that follow."""
     text = _line(IMPORTS.sub("", block.astext()))
-    return text[:LENGTH] if block.get("language") in PRINTED else text
+    if block.get("language") in PRINTED:
+        return text[:LENGTH]
+    if block.get("language") not in CODE:
+        return text
+    start, rest = text[:SHOWN], text[SHOWN:]
+    new = [name for name in dict.fromkeys(NAME.findall(rest)) if name not in start]
+    return f"{start} {' '.join(new)}"
 
 
 def _line(text):
@@ -136,4 +162,4 @@ def setup(app):
     app.connect("env-merge-info", merge)
     app.connect("build-finished", write)
     # Another number makes Sphinx read every page again.
-    return {"env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -325,11 +325,11 @@ with check("rows_differ", points=1,
     assert gap > 0.01, "other noise for another row"
     again = np.asarray(noise[3])
     expect_close(noise[1], again, name="noise of a repeated row")
-    key, zeros = jax.random.key(4), jnp.zeros((500, 8))
-    many = augment(key, zeros, jnp.arange(500)) / 0.1
+    key, zeros = jax.random.key(4), jnp.zeros((80, 8))
+    many = np.asarray(augment(key, zeros, jnp.arange(80))) / 0.1
     spread = float(many.std())
-    assert 0.95 < spread < 1.05, "noise of standard deviation 0.1"
-    across = abs(float(np.corrcoef(many[:-1, 0], many[1:, 0])[0, 1]))
+    assert 0.9 < spread < 1.1, "noise of standard deviation 0.1"
+    across = abs(float(np.corrcoef(many[:-1].ravel(), many[1:].ravel())[0, 1]))
     assert across < 0.15, "no relation between the noise of neighbours"
 # %% ex="batch_noise" kind="wrong" fails="order_does_not_matter rows_differ"
 # one draw for the whole batch, as with a generator
@@ -419,7 +419,7 @@ with check("every_row_gets_its_turn", points=1,
            section="A step asks for its key by number"):
     seen = set()
     for epoch in range(12):
-        batches = epoch_batches(jax.random.key(1), epoch, 21, 6)
+        batches = epoch_batches(jax.random.key(1), jnp.int32(epoch), 21, 6)
         seen |= set(np.asarray(batches).ravel())
     missing = 21 - len(seen)
     assert missing == 0, "rows dropped in one epoch to come in another"

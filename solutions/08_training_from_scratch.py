@@ -59,7 +59,7 @@ with check("compiles", points=1,
     want = {"W": np.float32([[2, 1]]), "b": np.float32([1, -1])}
     got = jax.jit(fit_exact)(jnp.array(x), jnp.array(y))
     expect_close(got, want, atol=1e-4)
-# %% ex="lstsq_fit" kind="hidden"
+# %% ex="lstsq_fit" kind="hidden" apart=true
 with check("columns_of_any_size", points=1,
            section="An update is a result that you keep"):
     rng = np.random.default_rng(1)
@@ -315,7 +315,7 @@ with check("order_from_the_key", points=1,
     assert moved > 25, "another order for another key"
     ahead = int((np.diff(np.asarray(one).ravel()[:50]) == 1).sum())
     assert ahead < 10, "few rows that follow on the one before"
-# %% ex="tail_pad" kind="hidden"
+# %% ex="tail_pad" kind="hidden" apart=true
 with check("exact_mean", points=1,
            section="Python feeds the step, and reads as little as it can"):
     values = np.float32(np.arange(23) ** 2)

@@ -71,7 +71,7 @@ with check("body_stays", points=1,
     sequences = lambda n: (p, jnp.ones((n, 4, 2)))
     expect_constant_size(rnn, steps, sizes=[2, 5, 40])
     expect_constant_size(rnn, sequences, sizes=[2, 5, 40])
-# %% ex="rnn_scan" kind="hidden"
+# %% ex="rnn_scan" kind="hidden" apart=true
 with check("square_batch", points=1,
            section="A cell is one step, and scan runs it"):
     p = {"W": np.eye(2, dtype=np.float32), "U": np.eye(2, dtype=np.float32),
@@ -551,7 +551,7 @@ with check("few_equations", points=1,
     args_of = lambda n: (jnp.float32(0.5), jnp.ones(n), jnp.ones(n))
     fn = lambda a, x, y: truncated_loss(a, x, y, 5)
     expect_constant_size(fn, args_of, sizes=[5, 10, 50])
-# %% ex="chunks_detach" kind="hidden"
+# %% ex="chunks_detach" kind="hidden" apart=true
 with check("slope_by_inputs", points=1,
            section="A carry across chunks cuts the gradient"):
     def last_chunk(xs):

@@ -28,8 +28,8 @@ from tracecheck import expect_traces
 # in front:
 #
 # - `float64`, and so Python's `float`, becomes `float32`;
-# - `int64`, and so Python's `int`, becomes `int32`. Where a value does not fit, raise
-#   an `OverflowError`;
+# - `int64`, and so a Python `int` that fits into it, becomes `int32`. Where a value
+#   does not fit into `int32`, raise an `OverflowError`;
 # - all other dtypes stay as they are.
 # %% ex="collate_types" kind="solution"
 def collate(items):
@@ -555,8 +555,8 @@ update = jax.jit(_update)
 # `.item()` in each batch makes Python wait, and can't be traced. `jnp.where` chooses, so
 # a `nan` in a padded row never enters the sum. 0 times `nan` is `nan`; that XLA may
 # rewrite such a product is luck. A mean of means would give the rows of a short batch
-# more weight, so sums and counts are kept apart. `float32` has 24 bits of fraction:
-# beyond 2**24 it cannot add one.
+# more weight, so sums and counts are kept apart. `float32` has 24 significant
+# bits: beyond 2**24 it cannot add one.
 # %% [markdown] ex="run_resume" level="core" minutes=15
 # ## A run that goes on where it was
 #

@@ -114,8 +114,8 @@ def count(model):
 # ## Refuse to trace again
 #
 # A last batch that is shorter makes a second program, silently. chex counts traces by
-# source, so functions made from the same lines share a count. Write a guard that
-# counts for itself.
+# source, so functions made from the same lines in the same place share a count. Write a
+# guard that counts for itself.
 #
 # `guarded(fn, most)` takes a plain function that is not compiled. It returns a
 # compiled `fn` that raises an `AssertionError` when it would be traced more than
@@ -480,7 +480,7 @@ def attend(q: Float[Array, "n d"], k: Matrix, v: Float[Array, "rows o"]):
 # all batches, `(k, n, ...)`, and the last state. The statistics are those of whole
 # batches, and the state comes back without an axis of examples or batches.
 #
-# The function is compiled for models with other weights only once. The caller's
+# Models that differ only in their weights share one compiled program. The caller's
 # state can still be used afterwards.
 # %% ex="statistics_thread" kind="solution"
 @eqx.filter_jit

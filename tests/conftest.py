@@ -1,6 +1,7 @@
-"""The site that tests look at, built once for all of pytest's processes."""
+"""The site that tests look at, built once for all of pytest's processes; interrupts."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,14 @@ def build_once(folder):
         if not printed.exists():
             printed.write_text(build(folder, REPOSITORY_URL="")[1], encoding="utf-8")
         return folder / "_build/html", printed.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def heeds_interrupts():
+    """Programs started now heed SIGINT; those of a job in the background would ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -51,3 +51,11 @@ def test_checks_and_wrong_answers_are_left_out_and_habits_are_in(index):
     assert 'with check("' not in text
     assert "Why." in text
     assert "the buffers stay where they were, outside of the function" in text
+
+
+def test_a_row_of_the_dictionary_is_an_entry_of_its_own(index):
+    rows = {anchor: (title, prose) for anchor, title, prose, _ in index["reference/rosetta.html"][2]}
+    title, prose = rows["row-x-std"]
+    assert title == "x.std() → x.std(ddof=1)"
+    assert "divides by n" in prose
+    assert "<" not in title + prose and "x.std()" not in rows["reductions"][1]

@@ -30,7 +30,8 @@ MOST_ROWS = 40
 @click.option("--memory", type=click.FloatRange(1, 4096), default=8, show_default=True,
               help="GB of address space for a submission.")  # fmt: skip
 @click.option("--no-sandbox", is_flag=True,
-              help="Run submissions with your own rights, where bubblewrap is missing.")  # fmt: skip
+              help="Run submissions with your own rights, where bubblewrap is missing.",
+              )  # fmt: skip
 @click.option("--scheduler", metavar="ADDRESS",
               help="A Dask scheduler: grade on its workers (needs distributed).")  # fmt: skip
 def grade(sets, submissions, out, workers, resume, private, roster, seconds, memory,
@@ -50,7 +51,11 @@ def grade(sets, submissions, out, workers, resume, private, roster, seconds, mem
     limits = sandbox.Limits(answer=seconds, check=seconds, memory=int(memory * 2**30))
     box = sandbox.sandbox(limits, no_sandbox)
     rows, run = [], None
-    with tempfile.TemporaryDirectory() as cache, cluster.executor(workers, scheduler) as (executor, count), _bar() as bar:
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        cluster.executor(workers, scheduler) as (executor, count),
+        _bar() as bar,
+    ):
         task = bar.add_task("the set's own answers", total=None)
         show = lambda done, total: bar.update(task, completed=done)  # noqa: E731
         run = grading.Grading(plans, box, out, resume, show)  # it refuses OUT before the wait

@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from coursekit.grade import collect, judge_link, runner, session, submissions
+from coursekit.grade.result import digest
 from coursekit.grade.store import Store, key_of
 from coursekit.grade.text import line
 
@@ -69,10 +70,14 @@ class Grading:
                 self.report(len(self.rows) - self._open(waiting), len(students))
         except BaseException:
             session.stop_all()
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
-        finally:
+            # What can't be cancelled runs in a thread, which may be using its judge. A
+            # second Ctrl-C breaks this wait: judges were ended then, but aren't closed.
+            futures.wait([future for future in waiting if not future.cancel()])
             judge_link.close_all()
+            raise
+        else:
+            judge_link.close_all()
+        finally:
             self.store.close()
         return self.sorted_rows()
 
@@ -90,7 +95,7 @@ class Grading:
             if plan.stem not in job.files:
                 continue
             file, data = job.files[plan.stem]
-            old = self.known.get((student.id, plan.stem, _sha(data)))
+            old = self.known.get((student.id, plan.stem, digest(data)))
             if old:
                 row.results.append(old)
                 continue
@@ -119,12 +124,6 @@ def roster_rows(plans, names, rows):
             reason = "nothing was handed in"
             results = [runner.SetResult(p.stem, reason=reason) for p in plans]
             yield Row(name, results=results)
-
-
-def _sha(data):
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
 
 
 def _result(future, stem, file):

@@ -2,7 +2,7 @@
 
 import threading
 
-from coursekit.grade.session import Connection, Stopped
+from coursekit.grade.session import Connection, Ended, Stopped
 from coursekit.grade.text import clean
 
 MOST_SERVED = 200  # checks of one process: compiled programs stay in its memory
@@ -35,13 +35,19 @@ class Judge:
           Stopped: the worker was lost while it exported the answer.
         """
         try:
-            reply = self._ask(task, check)
+            return self._says(task, check)
         except Lost as lost:
-            raise Stopped(str(lost)) from None
+            raise lost.__cause__ from None
         except Stopped as stopped:
             self.close()
             return f"✗ {check.name} 0/{check.points:g}: {stopped}"
-        return clean(reply["says"])
+
+    def _says(self, task, check):
+        try:
+            return clean(self._ask(task, check)["says"])
+        except Ended:  # of no fault of this answer, perhaps: it is kept for many
+            self.close()
+            return clean(self._ask(task, check)["says"])
 
     def _ask(self, task, check):
         connection = self._ready(task)
@@ -63,7 +69,7 @@ class Judge:
             return {part: str(told.get(part, "")) for part in ("program", "error")}
         except Stopped as stopped:
             self.close()
-            raise Lost(str(stopped)) from None
+            raise Lost from stopped
 
     def _ready(self, task):
         self.served += 1

@@ -6,7 +6,11 @@ or as broken as it likes.
 
 import ast
 import symtable
+import threading
 
+# Python 3.11 counts the depth of all threads' trees in one place, and raises SystemError
+# when they mix; 3.12 does not.
+_one_at_a_time = threading.Lock()
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -14,7 +18,8 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 def parse(source):
     """The tree of a cell, an empty one where it is not Python."""
     try:
-        return ast.parse(source)
+        with _one_at_a_time:
+            return ast.parse(source)
     except UNREADABLE:
         return ast.Module([], [])
 

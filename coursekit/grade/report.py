@@ -76,8 +76,8 @@ def _json(plans, rows):
     sets = [{"name": p.stem, "title": p.title, "points": p.points} for p in plans]
     students = [
         {
-            "student": row.student, "total": row.earned if row.graded else None, "status": status(row),
-            "late": row.late, "flags": row.flags,
+            "student": row.student, "total": row.earned if row.graded else None,
+            "status": status(row), "late": row.late, "flags": row.flags,
             "sets": [r.as_dict() | {"earned": None if r.reason else r.earned} for r in row.results],
         }
         for row in rows

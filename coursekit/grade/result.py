@@ -1,8 +1,14 @@
 """What grading finds out: plain values that can be written as JSON and read again."""
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 
 GRADED, PARTLY, NOT_GRADED = "graded", "graded with problems", "not graded"
+
+
+def digest(data):
+    """What tells one submission from another: a digest of its bytes."""
+    return hashlib.sha256(data).hexdigest()
 
 
 @dataclass
@@ -42,7 +48,7 @@ class SetResult:
     Attributes:
       stem: of the set.
       file: the submitted notebook, by its path below the folder of submissions.
-      sha: of its bytes.
+      sha: its `digest`.
       reason: why it could not be graded, or "".
       flags: what a person should look at.
       seconds: wall time of grading it.

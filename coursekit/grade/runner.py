@@ -1,21 +1,20 @@
 """Grade one notebook: drive a worker through cells and checks, and outlive it.
 
-When a cell or a check hangs, or ends its process, that item fails; the process is
-started again without it, and everything else still counts.
+When a cell or a check hangs, or ends its process twice, that item fails; the process
+is started again without it, and everything else still counts.
 """
 
-import hashlib
 import time
 
 from coursekit.grade import match
 from coursekit.grade.judge_link import Judge
-from coursekit.grade.result import CheckResult, SetResult, TaskResult
-from coursekit.grade.session import Connection, Stopped
+from coursekit.grade.result import CheckResult, SetResult, TaskResult, digest
+from coursekit.grade.session import Connection, Ended, Stopped
 from coursekit.grade.text import clean, line
 
 SETUP_SECONDS = 120
 MOST_FLAGS = 20
-MOST_STARTS = 4  # of a worker for one answer: a cell that stops it costs a start
+MOST_STARTS = 5  # of a worker for one answer: a cell that stops it costs one, or two
 
 
 def grade(plan, data, sandbox, file=""):
@@ -31,7 +30,7 @@ def grade(plan, data, sandbox, file=""):
       SetResult; one with a `reason` where it can't be graded.
     """
     began = time.monotonic()
-    result = SetResult(plan.stem, file, hashlib.sha256(data).hexdigest())
+    result = SetResult(plan.stem, file, digest(data))
     try:
         work = match.match(plan, *match.read(data))
         Run(plan, work, sandbox, result).all_tasks()
@@ -48,6 +47,7 @@ class Run:
         self.plan, self.work, self.sandbox, self.result = plan, work, sandbox, result
         self.limits = sandbox.limits
         self.dropped = {}  # (task id, cell number): why it is not run again
+        self.ended = set()  # cells and checks whose process has ended once
         self.worker, self.done = None, []
 
     def all_tasks(self):
@@ -85,7 +85,7 @@ class Run:
         """
         if task.id in self.work.missing:
             return "its answer is missing: the cell was deleted, or its function renamed"
-        for _ in range(min(len(self.work.cells[task.id]) + 1, MOST_STARTS)):
+        for _ in range(min(2 * len(self.work.cells[task.id]) + 1, MOST_STARTS)):
             try:
                 self._ready()
                 return self._run_cells(task)
@@ -101,7 +101,7 @@ class Run:
                 self._run_cells(task)
 
     def _start(self):
-        for attempt in (1, 2):
+        for _ in range(2):
             worker = Connection(self.sandbox, name=self.plan.stem)
             try:
                 worker.ask("setup", SETUP_SECONDS, sources=self.plan.setup, label="setup")
@@ -127,7 +127,8 @@ class Run:
         try:
             reply = self.worker.ask("cell", self.limits.answer, source=source, label=task.id)
         except Stopped as stopped:
-            self.dropped[key] = str(stopped)
+            if not self._again(key, stopped):
+                self.dropped[key] = str(stopped)
             raise
         return clean(reply.get("error", ""))
 
@@ -146,7 +147,15 @@ class Run:
             return _told(reply, check)
         except Stopped as stopped:
             self._stop()
+            if self._again((task.id, check.name), stopped):
+                return self._check(task, check, problem)
             return f"✗ {check.name} 0/{check.points:g}: {stopped}", []
+
+    def _again(self, what, stopped):
+        """Whether to try a cell or a check once more: its process ended for the first time."""
+        first = isinstance(stopped, Ended) and what not in self.ended
+        self.ended.add(what)
+        return first
 
     def _ready_for(self, task):
         """A worker that has run this task's answer too, after one was lost."""

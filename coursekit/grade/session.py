@@ -14,6 +14,10 @@ class Stopped(Exception):
     """The worker gave no reply; the message says why, for a learner to read."""
 
 
+class Ended(Stopped):
+    """Its process is no more. That can befall an honest one: it is worth a second try."""
+
+
 MOST_BYTES = 2**25  # of one reply: a program with its constants, say
 _live = set()
 _stopping = threading.Event()
@@ -31,15 +35,24 @@ def start_again():
     _stopping.clear()
 
 
+def _refuse_if_stopping():
+    if _stopping.is_set():
+        raise Stopped("grading was stopped")
+
+
 class Connection:
     """A running worker."""
 
     def __init__(self, sandbox, role="worker", name=""):
-        if _stopping.is_set():
-            raise Stopped("grading was stopped")
+        _refuse_if_stopping()
         self.token = secrets.token_hex(16)
         self.process, self._out, self._in = sandbox.start(role)
         _live.add(self)
+        try:
+            _refuse_if_stopping()  # `stop_all` may have come while the process started
+        except Stopped:
+            self.close()
+            raise
         os.set_blocking(self._out, False)
         self._buffer, self._nonce = bytearray(), None
         self._send({"token": self.token, "name": name}, 60)
@@ -83,12 +96,15 @@ class Connection:
         self._send(content, seconds)
 
     def close(self):
-        """End the process and everything that it started."""
+        """End the process and everything that it started; a second time, do nothing."""
+        try:
+            _live.remove(self)  # one thread alone gets past here
+        except KeyError:
+            return
         self.kill()
         for descriptor in (self._out, self._in):
             os.close(descriptor)
         self.process.wait()
-        _live.discard(self)
 
     def kill(self):
         """End the process; whoever waits for a reply is told that it ended."""
@@ -105,7 +121,21 @@ class Connection:
         """Between a reply and the next request there is silence, or somebody forges."""
         if self._buffer or select.select([self._in], [], [], 0)[0]:
             forged = self._buffer or os.read(self._in, 1)
-            raise Stopped("it wrote a reply of its own" if forged else "its process ended")
+            raise Stopped("it wrote a reply of its own") if forged else self._ended()
+
+    def _ended(self):
+        """The exception for a process that is no more; it names the signal, if one ended it."""
+        look = os.WEXITED | os.WNOWAIT | os.WNOHANG  # `close` is the one to collect it
+        patience = time.monotonic() + 1  # a pipe closes a moment before its process ends
+        while not (end := os.waitid(os.P_PID, self.process.pid, look)):
+            if time.monotonic() > patience:
+                return Ended("its process ended")
+            time.sleep(0.01)
+        # bubblewrap exits with 128 and the number of the signal.
+        number = end.si_status - 128 * (end.si_code == os.CLD_EXITED)
+        known = {s.value: s.name for s in signal.Signals}  # not of all real-time ones
+        name = f" ({known[number]})" if number in known else ""
+        return Ended(f"its process ended{name}")
 
     def _send(self, content, seconds):
         """A process that was stopped, or reads no more, may not hold up the grader."""
@@ -118,7 +148,7 @@ class Connection:
                     raise Stopped(f"it took more than {seconds:g} seconds")
                 data = data[os.write(self._out, data):]
         except BrokenPipeError:
-            raise Stopped("its process ended") from None
+            raise self._ended() from None
 
     def _line(self, deadline, seconds):
         seen = 0
@@ -129,7 +159,7 @@ class Connection:
                 raise Stopped(f"it took more than {seconds:g} seconds")
             got = os.read(self._in, 2**16)
             if not got:
-                raise Stopped("its process ended")
+                raise self._ended()
             self._buffer += got
             if len(self._buffer) > MOST_BYTES:
                 raise Stopped("it sent too much")

@@ -4,6 +4,7 @@ A line is added whole and written through; a line that a crash cut off is left o
 when the file is read again.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -62,8 +63,10 @@ class Store:
           CourseError: the disk is full, say; what was written before is kept.
         """
         row = {"key": self.key, "student": student, "result": result.as_dict()}
+        line = (json.dumps(row) + "\n").encode()
         try:
-            self._file.write((json.dumps(row) + "\n").encode())
+            if self._file.write(line) < len(line):  # what fitted on a disk that is full now
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
             raise CourseError(

@@ -10,6 +10,7 @@ import posixpath
 from pathlib import Path
 
 from coursekit.course import Course
+from coursekit.furniture import HOMES, length
 from coursekit.site import address, facts
 
 VERSIONS = ("jax", "flax", "torch")
@@ -63,7 +64,7 @@ def amounts(known):
         return []
     if folder == "exercises":
         return [f"about {known.set_minutes} minutes", count]
-    return [f"about {known.minutes} minutes", *([count] if known.levels else [])]
+    return [length(known.docname, known.minutes), *([count] if known.levels else [])]
 
 
 def last_run(ran_on):
@@ -92,7 +93,7 @@ def links_of(course, known):
 
 def _siblings(course, known, here):
     home = course.home_of(known.stem) or "chapters"
-    names = {home: "Chapter", "exercises": "Exercises", "solutions": "Solutions"}
+    names = {home: HOMES[home].capitalize(), "exercises": "Exercises", "solutions": "Solutions"}
     for folder, text in names.items():
         page = f"{folder}/{known.stem}"
         if page != known.docname and (course.root / f"{page}.ipynb").is_file():

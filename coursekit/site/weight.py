@@ -6,7 +6,8 @@ from pathlib import Path
 
 from docutils import nodes
 
-EXPLORER = 'class="trace-explorer"'
+# What a page must hold to be sent the style and the script of that name.
+OWN = {"explorer": 'class="trace-explorer"', "rosetta": '<a id="row-'}
 THEME_CSS = "_static/styles/pydata-sphinx-theme.css"
 FONTS = "assets/vendor/fontawesome/icons.json"
 ICON_RULE = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"\\([0-9a-f]+)"\}')
@@ -35,8 +36,9 @@ def drop_unused(app, pagename, templatename, context, doctree):
     unused = {"_static/pygments.css"}
     if pagename != app.config.root_doc:
         unused.add("_static/landing.css")
-    if EXPLORER not in context.get("body", ""):
-        unused |= {"_static/explorer.css", "_static/explorer.js"}
+    for name, mark in OWN.items():
+        if mark not in context.get("body", ""):
+            unused |= {f"_static/{name}.css", f"_static/{name}.js"}
     for kind in ("css_files", "script_files"):
         kept = [f for f in context[kind] if str(f.filename) not in unused]
         context[kind] = kept

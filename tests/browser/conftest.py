@@ -55,8 +55,9 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def browser():
     """One browser for all tests of a process."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # as Playwright's other waits: machines are busy
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=find_chromium(), args=FLAGS
@@ -76,5 +77,4 @@ def server(site):
 def page(browser):
     """A page of a reader who comes for the first time, on a wide screen."""
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        context.set_default_timeout(5000)
         yield context.new_page()

@@ -1,6 +1,7 @@
 """The whole site without a mouse: what Tab reaches, in sight, and what keys do."""
 
 import pytest
+from playwright.sync_api import expect
 
 PAGES = ("intro", "chapters/02_jit", "exercises/02_jit", "search")
 LIMIT = 1500  # presses of Tab, so that a trap ends
@@ -84,7 +85,10 @@ def test_without_javascript_the_text_and_the_way_on_are_there(browser, server):
     with browser.new_context(java_script_enabled=False) as tab:
         page = tab.new_page()
         page.goto(f"{server.url}chapters/02_jit.html")
-        assert page.locator("article h1").is_visible()
+        title = page.locator("article h1")
+        assert title.is_visible()
+        before = title.inner_text()
         assert page.locator("article pre:visible").count() > 10
         page.locator(".prev-next-area a.right-next").click()
-        assert page.locator("article h1").is_visible()
+        expect(title).not_to_have_text(before)
+        assert title.is_visible()

@@ -9,12 +9,12 @@ import time
 
 import pytest
 from click.testing import CliRunner
-from tests.coursekit.conftest import CHAPTER, MASTER, plain
 
 from coursekit import build, cli, execute, pages, stamp, work
 from coursekit import notebook as nb
 from coursekit.course import Course
 from coursekit.errors import CourseError
+from tests.coursekit.conftest import CHAPTER, MASTER, plain
 
 CHAPTER_IPYNB = "chapters/01_doubling.ipynb"
 EXERCISES_IPYNB = "exercises/01_doubling.ipynb"
@@ -171,8 +171,10 @@ def test_wrong_python_is_refused(monkeypatch):
         build.refuse_wrong_python()
 
 
-def test_an_interrupted_build_leaves_no_half_notebook(sample):
-    sample.edit(CHAPTER, "import math", "import time\ntime.sleep(60)")
+def test_an_interrupted_build_leaves_no_half_notebook(sample, heeds_interrupts):
+    running = sample.root / "running"
+    slow = f"import pathlib, time\npathlib.Path({str(running)!r}).touch()\ntime.sleep(60)"
+    sample.edit(CHAPTER, "import math", slow)
     script = "from coursekit import build; build.refuse_wrong_python = lambda: None\n"
     script += "import sys; from coursekit.cli import main\nif __name__ == '__main__': main()"
     (sample.root / "go.py").write_text(script, encoding="utf-8")
@@ -180,9 +182,11 @@ def test_an_interrupted_build_leaves_no_half_notebook(sample):
     process = subprocess.Popen(
         command, cwd=sample.root, stdout=subprocess.PIPE, start_new_session=True
     )
-    time.sleep(8)
+    patience = time.monotonic() + 120
+    while not running.exists() and time.monotonic() < patience:
+        time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(timeout=120)
+    assert process.wait(timeout=50) == 130
     assert not list(sample.root.rglob("*.part"))
     for path in sample.root.rglob("*.ipynb"):
         assert not nb.edited_by_hand(nb.load(path))

@@ -1,12 +1,12 @@
 """Every rule holds for the sample course, and is broken here once at least."""
 
 import pytest
-from tests.coursekit.conftest import CHAPTER, MASTER
 
 from coursekit import lint
 from coursekit import notebook as nb
 from coursekit.course import Course
 from coursekit.errors import CourseError
+from tests.coursekit.conftest import CHAPTER, MASTER
 
 CHAPTER_IPYNB = "chapters/01_doubling.ipynb"
 EXERCISES_IPYNB = "exercises/01_doubling.ipynb"

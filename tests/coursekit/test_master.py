@@ -1,10 +1,10 @@
 """A master that breaks the format is refused in one sentence with file and line."""
 
 import pytest
-from tests.coursekit.conftest import MASTER
 
 from coursekit import answers, master, regions
 from coursekit.errors import CourseError
+from tests.coursekit.conftest import MASTER
 
 
 def refusal(sample):

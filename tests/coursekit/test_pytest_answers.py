@@ -3,10 +3,9 @@
 import subprocess
 import sys
 
-from tests.coursekit.conftest import MASTER
-
 from coursekit import notebook as nb
 from coursekit.pytest_answers import words
+from tests.coursekit.conftest import MASTER
 
 
 def run(sample):

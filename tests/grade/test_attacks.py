@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.grade.conftest import MASTER, WRONG, all_wrong, code, data
 
 from coursekit.grade import runner, session
+from tests.grade.conftest import MASTER, WRONG, all_wrong, code, data
 
 
 def opening(source):
@@ -27,70 +27,74 @@ def extra(source, names):
     return notebook
 
 
-FLAGGED = {
+# Code that stands before the first answer, and what the review is pointed at.
+OPENINGS = {
     "jnp.allclose": (
-        opening("import jax.numpy\njax.numpy.allclose = lambda *a, **k: True"),
-        "jax.numpy.allclose",
-    ),
-    "jnp.allclose during the check": (
-        all_wrong(
-            centre="def centre(x):\n    import jax.numpy\n"
-            "    jax.numpy.allclose = lambda *a, **k: True\n    return x"
-        ),
+        "import jax.numpy\njax.numpy.allclose = lambda *a, **k: True",
         "jax.numpy.allclose",
     ),
     "tracecheck's own comparison": (
-        opening("import tracecheck.values as v\nv.expect_close = lambda *a, **k: None\n"
-                "import tracecheck\ntracecheck.expect_close = v.expect_close"),
+        "import tracecheck.values as v\nv.expect_close = lambda *a, **k: None\n"
+        "import tracecheck\ntracecheck.expect_close = v.expect_close",
         "tracecheck.values.expect_close",
     ),
     "the check's exit": (
-        opening("import tracecheck\ntracecheck.check.__exit__ = lambda *a: True"),
+        "import tracecheck\ntracecheck.check.__exit__ = lambda *a: True",
         "check.__exit__",
     ),
     "code of a function": (
-        opening("import tracecheck.values as v\n"
-                "v.expect_close.__code__ = (lambda *a, **k: None).__code__"),
+        "import tracecheck.values as v\n"
+        "v.expect_close.__code__ = (lambda *a, **k: None).__code__",
         "the code of expect_close",
     ),
     "ast_transformers": (
-        opening("class Drop:\n    pass\nget_ipython().ast_transformers.append(Drop())"),
+        "class Drop:\n    pass\nget_ipython().ast_transformers.append(Drop())",
         "IPython's ast_transformers",
     ),
     "shadowed jnp": (
-        opening("class jnp:\n    allclose = staticmethod(lambda *a: True)"),
+        "class jnp:\n    allclose = staticmethod(lambda *a: True)",
         "the name jnp",
     ),
     "shadowed builtins": (
-        opening("len = lambda x: 0\nabs = lambda x: 0"),
+        "len = lambda x: 0\nabs = lambda x: 0",
         "the name abs",
     ),
     "redefined reference": (
-        opening("reference = lambda x: centre(x)"),
+        "reference = lambda x: centre(x)",
         "the name reference",
     ),
     "equality of arrays": (
-        opening("import jax.numpy as jnp\n"
-                "type(jnp.ones(1)).__eq__ = lambda a, b: jnp.ones((), bool)"),
+        "import jax.numpy as jnp\n"
+        "type(jnp.ones(1)).__eq__ = lambda a, b: jnp.ones((), bool)",
         "ArrayImpl.__eq__",
     ),
     "another module under the name of numpy": (
-        opening("import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')"),
+        "import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')",
         "the module numpy",
     ),
     "64 bits for everybody": (
-        opening("import jax\njax.config.update('jax_enable_x64', True)"),
+        "import jax\njax.config.update('jax_enable_x64', True)",
         "the setting jax_enable_x64",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FLAGGED)
+@pytest.mark.parametrize("name", OPENINGS)
 def test_meddling_does_not_pay_and_is_flagged(grade, name):
-    notebook, flag = FLAGGED[name]
-    result = grade(notebook)
+    source, flag = OPENINGS[name]
+    result = grade(opening(source))
     assert result.earned == 0
     assert any(flag in f for f in result.flags), result.flags
+
+
+def test_meddling_during_a_check_does_not_pay_and_is_flagged(grade):
+    meddling = (
+        "def centre(x):\n    import jax.numpy\n"
+        "    jax.numpy.allclose = lambda *a, **k: True\n    return x"
+    )
+    result = grade(all_wrong(centre=meddling))
+    assert result.earned == 0
+    assert any("jax.numpy.allclose" in f for f in result.flags), result.flags
 
 
 FAKE = (
@@ -318,3 +322,20 @@ def test_no_worker_holds_up_the_grader(name):
             if name == "reads no more":
                 connection.tell(1, source="#" * 300_000)
             connection.wait(1 if "end" in name else 20)
+
+
+def test_a_worker_that_starts_while_grading_stops_is_ended():
+    class Slow(Talker):
+        def start(self, role):
+            session.stop_all()
+            made = super().start(role)
+            started.append(made[0])
+            return made
+
+    started = []
+    try:
+        with pytest.raises(session.Stopped, match="was stopped"):
+            session.Connection(Slow("time.sleep(60)"))
+    finally:
+        session.start_again()
+    assert started[0].poll() is not None

@@ -7,9 +7,10 @@ import threading
 import time
 
 import pytest
-from tests.grade.conftest import all_right, data, learner, reference
 
+from coursekit.errors import CourseError
 from coursekit.grade import cluster, grading, submissions
+from tests.grade.conftest import all_right, data, learner, reference
 
 STUDENTS = 12
 
@@ -34,12 +35,20 @@ def kill_a_worker(pids, results):
     os.kill(pids[0], signal.SIGKILL)
 
 
-def test_a_worker_that_dies_loses_nothing(handed_in, tmp_path, three, box):
+@pytest.fixture
+def local():
+    """Two worker processes on this machine."""
     distributed = pytest.importorskip(
         "distributed", reason="Dask is not installed: make grading"
     )
-    local = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
-    with local, cluster.executor(1, local.scheduler_address) as (executor, count):
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None
+    ) as running:
+        yield running
+
+
+def test_a_worker_that_dies_loses_nothing(handed_in, tmp_path, three, box, local):
+    with cluster.executor(1, local.scheduler_address) as (executor, count):
         assert count == 2
         run = grading.Grading([three], box, tmp_path / "out")
         pids = [w.pid for w in local.workers.values()]
@@ -53,3 +62,25 @@ def test_a_worker_that_dies_loses_nothing(handed_in, tmp_path, three, box):
     assert sorted(json.loads(line)["student"] for line in lines) == [
         f"s{n:02}" for n in range(STUDENTS)
     ]
+
+
+def test_a_full_disk_stops_a_cluster_and_keeps_what_is_done(
+    handed_in, tmp_path, three, box, local, monkeypatch
+):
+    out, real = tmp_path / "out", os.fsync
+
+    def full(descriptor):
+        if len((out / "results.jsonl").read_bytes().splitlines()) > 2:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    with cluster.executor(1, local.scheduler_address) as (executor, count):
+        run = grading.Grading([three], box, out)
+        with monkeypatch.context() as disk, pytest.raises(CourseError, match="--resume"):
+            disk.setattr(os, "fsync", full)
+            run.run(submissions.find(handed_in), executor, count)
+        assert len(run.store.path.read_bytes().splitlines()) == 3
+        rows = grading.Grading([three], box, out, resume=True).run(
+            submissions.find(handed_in), executor, count
+        )
+    assert [r.earned for r in rows] == [3 if n % 3 == 0 else 10 for n in range(STUDENTS)]

@@ -11,13 +11,13 @@ import time
 
 import pytest
 from click.testing import CliRunner
+
+from coursekit.cli import main
 from tests.coursekit.conftest import plain
 from tests.grade.conftest import all_right, all_wrong, data
 
-from coursekit.cli import main
-
 pytestmark = pytest.mark.usefixtures("box")
-QUICK = ["--seconds", "6", "-j", "2"]
+QUICK = ["--seconds", "15", "-j", "2"]
 
 
 def run(*arguments):
@@ -116,7 +116,7 @@ def test_private_checks(course, handed_in, tmp_path):
     assert status == 1 and "an overlay holds only hidden checks" in text
 
 
-def test_ctrl_c_keeps_what_is_done(course, tmp_path):
+def test_ctrl_c_keeps_what_is_done(course, tmp_path, heeds_interrupts):
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
     (folder / "ada.ipynb").write_bytes(data(all_right()))
@@ -183,7 +183,7 @@ def test_a_full_disk_keeps_what_is_done(course, handed_in, tmp_path, monkeypatch
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    status, text = run("01_three", handed_in, "-o", out, "-j", "1", "--seconds", "6")
+    status, text = run("01_three", handed_in, "-o", out, "-j", "1", "--seconds", "15")
     assert status == 1 and "No space left on device" in text and "--resume" in text
     monkeypatch.setattr(os, "fsync", real)
     assert run("01_three", handed_in, "-o", out, "--resume", *QUICK)[0] == 3

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.grade.conftest import CENTRE, all_right, all_wrong, learner, reference
 
 from coursekit.cli import main
 from coursekit.course import Course
+from tests.grade.conftest import CENTRE, all_right, all_wrong, learner, reference
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(os.environ.get("NBGRADER", ROOT / ".venv-nbgrader" / "bin"))
@@ -50,6 +50,9 @@ def nbgrader(hub, *arguments):
     environment |= {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     # The environment's own kernel spec would come first, and has no JAX.
     environment["JUPYTER_PREFER_ENV_PATH"] = "0"
+    # nbgrader gives nothing for a cell that writes to stderr, and JAX warns there when
+    # another process is at work on the same file of its cache.
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     done = subprocess.run(
         [PROGRAMS / "nbgrader", *arguments], cwd=hub, env=environment,
         capture_output=True, text=True,

@@ -1,10 +1,10 @@
 """What honest notebooks do besides answering, and still get every point for."""
 
 import pytest
-from tests.grade.conftest import MASTER, WRONG, all_right, code, data, reference
 
 from coursekit.grade import match, names, plan
 from coursekit.grade.notebook import NotGraded, read
+from tests.grade.conftest import MASTER, WRONG, all_right, code, data, reference
 
 RIGHT = reference()
 CENTRE = "three_centre-solution"

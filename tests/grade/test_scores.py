@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+
 from tests.grade.conftest import CENTRE, all_right, all_wrong, code, data, learner, reference
 
 RIGHT = reference()
@@ -139,7 +140,7 @@ def test_messages_reach_the_learner(grade):
         "✗ centre_values 0/2: expected the vector without its mean\n"
         "  got it is not so\n  see 'A claim' in the chapter"
     )
-    assert says["step_once"] == "✗ step_once 0/3: it took more than 4 seconds"
+    assert says["step_once"] == "✗ step_once 0/3: it took more than 8 seconds"
     assert re.match("✗ centre_other_values 0/2: expected ", says["centre_other_values"])
 
 

@@ -4,10 +4,10 @@ import io
 import zipfile
 
 import pytest
-from tests.grade.conftest import all_right, data
 
 from coursekit.errors import CourseError
 from coursekit.grade import collect, grading, report, submissions, text
+from tests.grade.conftest import all_right, data
 
 RIGHT = data(all_right())
 

@@ -77,4 +77,4 @@ def main(site):
 if __name__ == "__main__":
     if not find_chromium():
         sys.exit("No Chromium: make browser")
-    sys.exit("\n".join(main(Path(sys.argv[1]).resolve())))
+    sys.exit("\n".join(main(Path(sys.argv[1]).resolve())) or 0)  # "" would be a failure

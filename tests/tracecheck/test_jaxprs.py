@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracecheck import Call, CheckFailed, count_primitives, expect_constant_size
-from tracecheck import expect_primitives, iter_eqns, jaxpr_of
+from tracecheck import (
+    Call,
+    CheckFailed,
+    count_primitives,
+    expect_constant_size,
+    expect_primitives,
+    iter_eqns,
+    jaxpr_of,
+)
 
 X = jnp.ones(3)
 

@@ -41,7 +41,8 @@ class Guard:
             if callable(value) or isinstance(value, (types.ModuleType, property))
         ]
         self.held += _internal()
-        self.kinds = [(owner, type(owner)) for owner in {id(o): o for o, _, _ in self.held}.values()]
+        owners = {id(owner): owner for owner, _, _ in self.held}
+        self.kinds = [(owner, type(owner)) for owner in owners.values()]
         self.codes = []
         self.watch(value for _, _, value in self.held)
         self.constants = [
@@ -60,7 +61,8 @@ class Guard:
             for _ in range(4):
                 if isinstance(value, types.FunctionType):
                     self.codes.append((value, [getattr(value, part) for part in CODE]))
-                value = getattr(value, "__wrapped__", None) or getattr(value, "_implementation", None)
+                inner = getattr(value, "__wrapped__", None)
+                value = inner or getattr(value, "_implementation", None)
 
     def builtin(self, name):
         return self._builtins.get(name)

@@ -37,7 +37,7 @@ def main(requests, replies, limits):
     with os.fdopen(requests, encoding="utf-8") as source:
         first = json.loads(source.readline())
         session = Session(first["name"])
-        hidden = hide(session)  # kept, or the modules would end here
+        hidden = hide(session)  # noqa: F841  kept, or the modules would end here
         for line in source:
             request = json.loads(line)
             marks = {"token": first["token"], "nonce": request.pop("nonce")}
