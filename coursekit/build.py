@@ -4,6 +4,7 @@ import concurrent.futures as futures
 import multiprocessing
 import os
 import platform
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from coursekit.course import Course
 from coursekit.errors import CourseError
 
 PYTHON = "3.11"
+SECONDS_TO_STOP = 5
 
 
 @dataclass(frozen=True)
@@ -217,11 +219,23 @@ def build(course, stems=(), force=False, every=False, workers=None, report=None)
             for done in futures.as_completed(running):
                 failures += _outcome(done, running[done], report)
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.terminate()  # or a kernel that is busy would be waited for
+            _stop(pool)
             raise
     return failures
+
+
+def _stop(pool):
+    """End the workers of a pool soon, whatever their kernels are busy with.
+
+    Ctrl-C reached them too, and nbclient then shuts its kernel down. A second signal
+    would have it do so twice at a time, and wait for ever; so there is none but the
+    last one, after which a kernel sees that its parent is gone.
+    """
+    pool.shutdown(wait=False, cancel_futures=True)
+    patience = time.monotonic() + SECONDS_TO_STOP
+    for worker in multiprocessing.active_children():
+        worker.join(max(0, patience - time.monotonic()))
+        worker.kill()
 
 
 def _outcome(done, job, report):

@@ -81,7 +81,7 @@ def _client(notebook, **options):
     options["extra_arguments"] = ["--InteractiveShell.xmode=Minimal"]
     return NotebookClient(
         notebook, timeout=SECONDS_A_CELL, record_timing=False, resources=folder,
-        kernel_name="python3", config=config, **options,
+        shutdown_kernel="immediate", kernel_name="python3", config=config, **options,
     )  # fmt: skip
 
 
