@@ -171,25 +171,53 @@ def test_wrong_python_is_refused(monkeypatch):
         build.refuse_wrong_python()
 
 
-def test_an_interrupted_build_leaves_no_half_notebook(sample, heeds_interrupts):
+# Any Python may build here; a name of this script is found by the pool's workers.
+INTERRUPTED = """
+import signal, sys, time
+from pathlib import Path
+from coursekit import build
+from coursekit.cli import main
+
+def deaf(*arguments):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    Path("running").touch()
+    time.sleep(100)
+
+build.refuse_wrong_python = lambda: None
+build.make = deaf if "deaf" in sys.argv else build.make
+if __name__ == "__main__":
+    main(["build", "01_doubling"])
+"""
+
+
+def interrupt(sample, *arguments):
+    """Exit status of a build that gets Ctrl-C when the file `running` is there."""
     running = sample.root / "running"
-    slow = f"import pathlib, time\npathlib.Path({str(running)!r}).touch()\ntime.sleep(60)"
-    sample.edit(CHAPTER, "import math", slow)
-    script = "from coursekit import build; build.refuse_wrong_python = lambda: None\n"
-    script += "import sys; from coursekit.cli import main\nif __name__ == '__main__': main()"
-    (sample.root / "go.py").write_text(script, encoding="utf-8")
-    command = [sys.executable, "go.py", "build", "01_doubling"]
+    (sample.root / "go.py").write_text(INTERRUPTED, encoding="utf-8")
     process = subprocess.Popen(
-        command, cwd=sample.root, stdout=subprocess.PIPE, start_new_session=True
-    )
+        [sys.executable, "go.py", *arguments],
+        cwd=sample.root, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
     patience = time.monotonic() + 120
     while not running.exists() and time.monotonic() < patience:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=50) == 130
+    return process.wait(timeout=50)
+
+
+def test_an_interrupted_build_leaves_no_half_notebook(sample, heeds_interrupts):
+    running = sample.root / "running"
+    slow = f"import pathlib, time\npathlib.Path({str(running)!r}).touch()\ntime.sleep(100)"
+    sample.edit(CHAPTER, "import math", slow)
+    assert interrupt(sample) == 130
     assert not list(sample.root.rglob("*.part"))
     for path in sample.root.rglob("*.ipynb"):
         assert not nb.edited_by_hand(nb.load(path))
+
+
+def test_an_interrupted_build_waits_for_no_worker_that_is_deaf(sample, heeds_interrupts):
+    assert interrupt(sample, "deaf") == 130
 
 
 def test_saving_is_whole_or_not_at_all(sample, monkeypatch):
