@@ -1,4 +1,4 @@
-"""The site that tests look at, built once for all of pytest's processes; interrupts."""
+"""What several folders of tests share, such as the site, built once for all processes."""
 
 import os
 import signal
@@ -35,6 +35,12 @@ def build_once(folder):
         if not printed.exists():
             printed.write_text(build(folder, REPOSITORY_URL="")[1], encoding="utf-8")
         return folder / "_build/html", printed.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def course_conftest(pytestconfig):
+    """The module `conftest.py` at the top, as pytest has loaded it."""
+    return pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Tests compile in haste, and chapters as their readers do."""
 
 import contextlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -49,13 +48,11 @@ def test_chapters_are_compiled_as_readers_do_it(folder):
     assert "2 passed" in done.stdout, done.stdout
 
 
-def test_a_setting_of_ones_own_reaches_chapters(monkeypatch):
-    spec = importlib.util.spec_from_file_location("course_conftest", ROOT / "conftest.py")
-    ours = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ours)
+def test_a_setting_of_ones_own_reaches_chapters(monkeypatch, course_conftest):
     mine = "--xla_force_host_platform_device_count=2"
     monkeypatch.setenv("XLA_FLAGS", mine)
-    starting = ours.pytest_runtest_setup(SimpleNamespace(cell="a cell", path=ROOT / "chapters" / "02_jit.ipynb"))
+    of_chapter = SimpleNamespace(cell="a cell", path=ROOT / "chapters" / "02_jit.ipynb")
+    starting = course_conftest.pytest_runtest_setup(of_chapter)
     next(starting)
     assert [os.environ.get(name) for name in NAMES] == [None, mine]
     with contextlib.suppress(StopIteration):

@@ -1,6 +1,5 @@
 """Notebook cells and tests that need PyTorch run, or are skipped with a reason."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -60,12 +59,9 @@ def test_an_unknown_choice_is_refused(notebook):
 
 
 @pytest.fixture
-def why_no_torch():
+def why_no_torch(course_conftest):
     """The function of conftest.py that decides."""
-    spec = importlib.util.spec_from_file_location("course_conftest", ROOT / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.why_no_torch
+    return course_conftest.why_no_torch
 
 
 def test_where_it_is_missing_cells_are_skipped(why_no_torch):
