@@ -1,5 +1,6 @@
 """What the search index holds; tests/browser searches in it."""
 
+import gzip
 import json
 import re
 
@@ -14,6 +15,11 @@ def index(site):
     script = (site / INDEX).read_text(encoding="utf-8")
     found = json.loads(script.removeprefix("courseSearch(").removesuffix(");\n"))
     return {page: rest for page, *rest in found}
+
+
+def test_the_index_is_light(index, site):
+    travels = len(gzip.compress((site / INDEX).read_bytes()))
+    assert travels < 6_000 * len(index)
 
 
 def words(index, page):

@@ -93,13 +93,18 @@ def asserted(error):
 
 
 def _left_side(frame, lineno):
-    """`name` is value, for the left side of a comparison that changes nothing."""
+    """`name` is value, for the left side of a comparison that changes nothing.
+
+    A variable that is called `got` says no more than the line, which begins so.
+    """
     test = _frames.assertion_at(frame, lineno).test
     if not isinstance(test, ast.Compare) or not _is_plain(test.left):
         return ""
     text = ast.unparse(test.left)
     value = repr(eval(text, frame.f_globals, frame.f_locals))
-    return f"`{text}` is {value}" if len(value) <= 60 and "\n" not in value else ""
+    if len(value) > 60 or "\n" in value:
+        return ""
+    return value if text == "got" else f"`{text}` is {value}"
 
 
 # Calls that change nothing, so that a message may make them a second time.

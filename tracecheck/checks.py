@@ -32,7 +32,7 @@ class CheckFailed(AssertionError):
         lines = [f"{head}expected {_one_line(self.expected)}"]
         lines.append(f"  got {_one_line(self.got)}")
         if self.look_at:
-            lines.append(f"  see '{_one_line(self.look_at)}' in the chapter")
+            lines.append(f"  see the section '{_one_line(self.look_at)}'")
         return lines
 
 

@@ -138,7 +138,7 @@ def test_messages_reach_the_learner(grade):
     says = {c.name: c.says for t in result.tasks for c in t.checks}
     assert says["centre_values"] == (
         "✗ centre_values 0/2: expected the vector without its mean\n"
-        "  got it is not so\n  see 'A claim' in the chapter"
+        "  got it is not so\n  see the section 'A claim'"
     )
     assert says["step_once"] == "✗ step_once 0/3: it took more than 8 seconds"
     assert re.match("✗ centre_other_values 0/2: expected ", says["centre_other_values"])

@@ -242,7 +242,7 @@ def test_expectation(block, expected, got):
     assert failure.value._render_traceback_() == [
         f"✗ name 0/2: expected {expected}",
         f"  got {got}",
-        "  see 'Why' in the chapter",
+        "  see the section 'Why'",
     ]
 
 
@@ -307,6 +307,8 @@ ASSERTS = {
     "assert n > 4, f'more than {4}'": ("more than 4", "`n` is 3"),
     "assert sizes['a'] == 4, 'four'": ("four", "`sizes['a']` is 3"),
     "assert len(x) == 4, 'four values'": ("four values", "`len(x)` is 3"),
+    "assert got == 4, 'four'": ("four", "[3]"),
+    "assert got[0] == 4, 'four'": ("four", "`got[0]` is 3"),
     "assert sorted(x) == 4, 'sorted values'": ("sorted values", "it is not so"),
     "assert 4 == n, 'four'": ("four", "it is not so"),
     "assert not n, 'nothing'": ("nothing", "it is not so"),
@@ -319,6 +321,7 @@ ASSERTS = {
 @pytest.mark.parametrize("source", ASSERTS)
 def test_plain_asserts(source):
     names = {"check": check, "x": X, "n": 3, "sizes": {"a": 3}, "big": list(range(99))}
+    names["got"] = [3]
     block = textwrap.indent(source, "    ")
     with pytest.raises(CheckFailed) as failure:
         cell(f"with check('name', points=1):\n{block}\n", names, "<check>")
