@@ -1,4 +1,4 @@
-"""What every test run shares: PyTorch cells, and JAX's compilation cache.
+"""What every test run shares: PyTorch cells, and what JAX compiled.
 
 `TORCH` in the environment says what becomes of tests and notebook cells that need
 PyTorch: 'auto' runs them where it is installed, 'require' stops without it, 'skip'
@@ -6,7 +6,9 @@ never runs them.
 """
 
 import importlib.util
+import itertools
 import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 pytest_plugins = ["coursekit.pytest_answers"]
 
 CHOICES = ("auto", "require", "skip")
+TESTS_BEFORE_CLEARING = 50
 
 # Compiled programs outlive the run, however small and quick to compile. The kernels
 # of notebooks inherit the environment; what is set already is left alone.
@@ -50,6 +53,7 @@ def why_no_torch(choice, installed):
 
 def pytest_configure(config):
     installed = importlib.util.find_spec("torch") is not None
+    config.tests_done = itertools.count(1)
     config.why_no_torch = why_no_torch(os.environ.get("TORCH", "auto"), installed)
 
 
@@ -59,6 +63,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=config.why_no_torch))
         elif "skip-execution" in cell_tags(item):
             item.add_marker(pytest.mark.skip(reason="tagged skip-execution"))
+
+
+def pytest_runtest_teardown(item):
+    """Let go of compiled programs now and then: those of all tests fill gigabytes."""
+    jax = sys.modules.get("jax")
+    if jax and next(item.config.tests_done) % TESTS_BEFORE_CLEARING == 0:
+        jax.clear_caches()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,6 @@
 """
 
 import re
-import sys
 from importlib import metadata
 
 import pytest
@@ -75,12 +74,6 @@ class MasterFile(pytest.File):
                 )
         yield SaysItem.from_parent(self, name="wrong turns say what the page says")
         yield BlankItem.from_parent(self, name="blank notebook fails every check")
-
-    def teardown(self):
-        """Let go of the programs of this set: all sets together fill gigabytes."""
-        jax = sys.modules.get("jax")
-        if jax:
-            jax.clear_caches()
 
 
 class Item(pytest.Item):

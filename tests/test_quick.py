@@ -1,6 +1,7 @@
-"""Tests compile in haste, and chapters as their readers do."""
+"""Tests compile in haste and keep few programs, and chapters are as for their readers."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -58,6 +59,16 @@ def test_a_setting_of_ones_own_reaches_chapters(monkeypatch, course_conftest):
     with contextlib.suppress(StopIteration):
         next(starting)
     assert [os.environ.get(name) for name in NAMES] == ["1", mine]
+
+
+def test_programs_are_let_go_now_and_then(course_conftest):
+    every, traced = course_conftest.TESTS_BEFORE_CLEARING, []
+    item = SimpleNamespace(config=SimpleNamespace(tests_done=itertools.count(every - 1)))
+    program = jax.jit(lambda x: traced.append(x) or x)
+    for traces in (1, 1, 2):
+        program(1.0)
+        assert len(traced) == traces
+        course_conftest.pytest_runtest_teardown(item)
 
 
 def test_this_process_compiles_in_haste():
