@@ -108,7 +108,7 @@ def recorded(x):
 # A record holds array operations and nothing else. The `if` on `x.ndim` and the root
 # of `x.shape[0]` ran in Python, on plain numbers, so the first left no trace and the
 # second left a literal. `jnp.sqrt` of a plain integer gives the same number, but it
-# is an operation, recorded and run in every call. Reshaping both inputs to one rank
+# is an operation: recorded, and left to XLA to fold. Reshaping both inputs to one rank
 # also works; it records what Python could have decided. A literal that fits one shape
 # is the opposite mistake: it was a value of that trace, not a constant of the
 # function.

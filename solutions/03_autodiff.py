@@ -621,8 +621,8 @@ def unit(v):
 # infinity. So a harmless number must reach the root and the division, which is what the
 # first `where` is for. The second one says what happens at 0: without it the value is
 # right, but the derivative is that of `v / 1`. An `eps` keeps `nan` away at the price of
-# short vectors, and leaves a huge derivative at 0. `F.normalize` itself has the trap:
-# its `eps` guards the division, and the norm is differentiated at 0.
+# short vectors, and leaves a huge derivative at 0. So does `F.normalize`: PyTorch takes 0
+# for the slope of a norm at 0, which avoids `nan`, and is left with `1 / eps`, or 1e12.
 # %% [markdown] ex="hvp_tree" level="core" minutes=10
 # ## Curvature without a matrix
 #

@@ -70,6 +70,11 @@ with check("layers_differ", points=1,
         for right in arrays[:i]:
             shared = float(jnp.abs(left - right).max())
             assert shared > 0, "other numbers in every layer and for every key"
+    params = init_mlp(jax.random.key(3), (1, 64, 1, 64))
+    arrays = [np.ravel(layer[name]) for layer in params for name in ("w", "b")]
+    table = np.corrcoef([array for array in arrays if array.size == 64])
+    match = float(np.abs(table - np.eye(len(table))).max())
+    assert match < 0.6, "no two arrays from the same random bits"
 # %% ex="layers_init" kind="wrong" fails="layers_spend_once layers_differ"
 # one key for everything, as if a draw moved it on
 def init_mlp(key, sizes):
@@ -79,7 +84,7 @@ def init_mlp(key, sizes):
         b = jax.random.uniform(key, (n_out,), minval=-0.1, maxval=0.1)
         params.append({"w": w, "b": b})
     return params
-# %% ex="layers_init" kind="wrong" fails="layers_spend_once"
+# %% ex="layers_init" kind="wrong" fails="layers_spend_once layers_differ"
 # a key for each layer, shared by its weights and its bias
 def init_mlp(key, sizes):
     params = []
@@ -95,6 +100,16 @@ def init_mlp(key, sizes):
     params = []
     for n_in, n_out in zip(sizes, sizes[1:]):
         w_key, b_key = jax.random.split(key)
+        w = jax.random.normal(w_key, (n_in, n_out)) * n_in**-0.5
+        b = jax.random.uniform(b_key, (n_out,), minval=-0.1, maxval=0.1)
+        params.append({"w": w, "b": b})
+    return params
+# %% ex="layers_init" kind="wrong" fails="layers_differ"
+# numbers of keys that meet: the bias of a layer and the weights of the next one
+def init_mlp(key, sizes):
+    params = []
+    for i, (n_in, n_out) in enumerate(zip(sizes, sizes[1:])):
+        w_key, b_key = jax.random.fold_in(key, i), jax.random.fold_in(key, i + 1)
         w = jax.random.normal(w_key, (n_in, n_out)) * n_in**-0.5
         b = jax.random.uniform(b_key, (n_out,), minval=-0.1, maxval=0.1)
         params.append({"w": w, "b": b})
@@ -271,7 +286,7 @@ def noisy_step(root, step, x):
 
 _noisy = jax.jit(lambda key, x: x + jax.random.normal(key, x.shape))
 # %% [markdown] ex="step_fold" kind="why"
-# `fold_in` is a function of key and number, so step 1000 does not need the 999 before it.
+# `fold_in` is a function of key and number, so step 1000 does not need the 1000 before it.
 # The step is data: as a traced argument it changes nothing in the program. A loop of
 # splits gives good numbers too, but it takes longer with every step and cannot be traced
 # over the step. A seed made from the step alone gives every run the same noise.
@@ -458,15 +473,15 @@ def epoch_batches(root, epoch, n, size):
 # A permutation from the epoch's own key is the whole data loader's state: an integer.
 # Batches drawn one by one repeat rows across batches, and a draw with replacement does so
 # inside them. If the tail is cut off before the shuffle, the same last rows are never
-# seen. With a `torch.Generator`, the order of epoch 7 depends on the six before it.
+# seen. With a `torch.Generator`, the order of epoch 7 depends on the seven before it.
 # %% [markdown] ex="ensemble_init" level="core" minutes=8
 # ## An ensemble from one key
 #
 # Write `init_ensemble(key, count, n_in, n_out)`. It returns a dictionary with `w` of
 # shape `(count, n_in, n_out)`, standard normal, and `b` of shape `(count, n_out)`,
 # standard normal too: `count` linear layers, stacked. Members differ from one another.
-# Each key is used once. The program does not grow with `count`, which is static. Write
-# the initialiser for one member, and map it.
+# Each key is used once. The program does not grow with `count`, which is static. The
+# natural way is to write the initialiser for one member, and to map it.
 # %% ex="ensemble_init" kind="solution"
 def init_ensemble(key, count, n_in, n_out):
     """{'w': (count, n_in, n_out), 'b': (count, n_out)}, float32."""
@@ -507,6 +522,8 @@ with check("ensemble_spends_once", points=1,
     params = init_ensemble(jax.random.key(9), 400, 4, 4)
     match = np.corrcoef(params["w"][:, 0, 0], params["b"][:, 0])[0, 1]
     assert abs(match) < 0.2, "weights and biases without relation"
+    match = np.corrcoef(params["w"][1:, 0, 0], params["b"][:-1, 0])[0, 1]
+    assert abs(match) < 0.2, "no relation between neighbours either"
     spread = float(params["w"].std())
     assert 0.95 < spread < 1.05, "a standard deviation of 1"
 # %% ex="ensemble_init" kind="wrong" fails="members_differ ensemble_spends_once"
@@ -532,6 +549,14 @@ def init_ensemble(key, count, n_in, n_out):
         w = jax.random.normal(key, (n_in, n_out))
         return {"w": w, "b": jax.random.normal(key, (n_out,))}
     return jax.vmap(member)(jax.random.split(key, count))
+# %% ex="ensemble_init" kind="wrong" fails="ensemble_spends_once"
+# keys made by number, and a member's second number is the next one's first
+def init_ensemble(key, count, n_in, n_out):
+    def member(i):
+        w_key, b_key = jax.random.fold_in(key, i), jax.random.fold_in(key, i + 1)
+        w = jax.random.normal(w_key, (n_in, n_out))
+        return {"w": w, "b": jax.random.normal(b_key, (n_out,))}
+    return jax.vmap(member)(jnp.arange(count))
 # %% ex="ensemble_init" kind="alternate"
 def init_ensemble(key, count, n_in, n_out):
     w_key, b_key = jax.random.split(key)
@@ -726,10 +751,11 @@ with check("neighbours_do_not_matter", points=1,
 # %% ex="names_fold" kind="check"
 with check("order_of_letters_counts", points=1,
            section="Keys grow like a tree"):
-    names = ("ab", "ba", "aca", "bab", "layer1", "layer2")
+    names = ("ab", "ba", "aca", "bab", "layer1", "layer2",
+             "encoder.w", "decoder.w", "block.0.w", "block.1.w")
     drawn = init_named(jax.random.key(0), {name: (2,) for name in names})
     distinct = len({float(array[0]) for array in drawn.values()})
-    assert distinct == 6, "six names, six sets of numbers"
+    assert distinct == 10, "ten names, ten sets of numbers"
     other = init_named(jax.random.key(1), {"ab": (2,)})
     gap = float(jnp.abs(other["ab"] - drawn["ab"]).max())
     assert gap > 0, "other numbers for another root"
@@ -753,6 +779,10 @@ with check("processes_agree", points=2,
     assert gap > 0, "other numbers for another root"
     init = lambda root: init_named(root, {"a": (2,), "b": (2,), "c": (2,)})
     expect_keys_used_once(init, jax.random.key(6))
+    names = [f"layer.{i}.w" for i in range(200)]
+    many = init_named(jax.random.key(7), dict.fromkeys(names, (2,)))
+    distinct = len({float(array[0]) for array in many.values()})
+    assert distinct > 195, "numbers of its own for each of 200 names"
 # %% ex="names_fold" kind="wrong" fails="neighbours_do_not_matter"
 # a chain of splits in the order of the names
 def init_named(root, shapes):
@@ -775,13 +805,21 @@ def init_named(root, shapes):
         name: jax.random.normal(jax.random.fold_in(root, hash(name) % 2**32), shape)
         for name, shape in shapes.items()
     }
-# %% ex="names_fold" kind="wrong" fails="order_of_letters_counts"
+# %% ex="names_fold" kind="wrong" fails="order_of_letters_counts processes_agree"
 # the sum of the letters, which forgets their order
 def init_named(root, shapes):
     return {
         name: jax.random.normal(jax.random.fold_in(root, sum(name.encode())), shape)
         for name, shape in shapes.items()
     }
+# %% ex="names_fold" kind="wrong" fails="order_of_letters_counts processes_agree"
+# as many bytes as fit into 32 bits: the last four, which other names have too
+def init_named(root, shapes):
+    made = {}
+    for name, shape in shapes.items():
+        number = int.from_bytes(name.encode(), "big") % 2**32
+        made[name] = jax.random.normal(jax.random.fold_in(root, number), shape)
+    return made
 # %% ex="names_fold" kind="alternate"
 import hashlib
 

@@ -1002,8 +1002,8 @@ def run_batch(going, step, states, most):
 #
 # $$h_t = a_t\,h_{t-1} + b_t$$
 #
-# for `a` and `b` of one shape, `f32[T]` or `f32[T, d]` (then `h0` is a number or `f32[d]`).
-# It is what many recurrent layers compute. No loop may run through the steps in order:
+# for `a` and `b` of one shape: `f32[T]`, where `h0` is a number, or `f32[T, d]`, where
+# `h0` is `f32[d]`. It is what many recurrent layers compute. No loop may run through the steps in order:
 # there is neither a `scan` nor a `while` in the record, and the record grows with the
 # logarithm of $T$. `a` may be anything, 0 included.
 # %% ex="recurrence_parallel" kind="solution"

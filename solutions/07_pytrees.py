@@ -285,7 +285,7 @@ def clip(grads, limit):
 # ## A state dict for any tree
 #
 # Write the two halves of PyTorch's `state_dict` for trees made of dicts, lists,
-# tuples, namedtuples, dataclasses and `None`:
+# tuples, namedtuples, registered dataclasses and `None`:
 #
 # - `to_state(tree)` returns a flat dict. Keys are paths such as `layers.0.w`: keys,
 #   indices and field names, joined by dots.
@@ -338,19 +338,24 @@ with check("order_is_free", points=1,
     like = [{"w": np.empty((2, 3)), "b": np.empty(4)}, (None, np.empty(1))]
     for names in (["0.b", "0.w", "1.1"], ["1.1", "0.w", "0.b"]):
         arrays = {"0.w": a, "0.b": b, "1.1": c}
-        got = from_state(like, {name: arrays[name] for name in names})
+        state = {name: arrays[name] for name in names}
+        got = from_state(like, state)
         expect_close(got, [{"w": a, "b": b}, (None, c)], name="loaded tree")
+        left = list(state)
+        assert left == names, "the state dict to be left as it was"
 # %% ex="name_leaves" kind="check"
 with check("strict_names", points=1,
            section="A mask is a tree as well"):
     like = {"w": np.zeros(2), "b": np.zeros(2)}
-    accepted = []
+    accepted, left = [], []
     for names in (["w"], ["w", "b", "old"], []):
+        state = {name: np.ones(2) for name in names}
         try:
-            from_state(like, {name: np.ones(2) for name in names})
+            from_state(like, state)
             accepted.append(names)
         except KeyError:
-            pass
+            left += [list(state) == names]
+    assert all(left), "the state dict to be left as it was"
     assert accepted == [], "a KeyError when names are missing or left over"
 # %% ex="name_leaves" kind="hidden"
 with check("there_and_back", points=1,
@@ -421,6 +426,21 @@ def to_state(tree):
 def from_state(like, state):
     leaves = [state[name] for name in to_state(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
+# %% ex="name_leaves" kind="wrong" fails="order_is_free strict_names"
+# what is loaded is taken out of the caller's dict
+def to_state(tree):
+    name = partial(jax.tree_util.keystr, simple=True, separator=".")
+    return {name(path): x for path, x in jax.tree.leaves_with_path(tree)}
+
+
+def from_state(like, state):
+    names = to_state(like)
+    if names.keys() - state.keys():
+        raise KeyError("names are missing")
+    leaves = [state.pop(name) for name in names]
+    if state:
+        raise KeyError("names are left over")
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
 # %% ex="name_leaves" kind="alternate"
 def _name(path):
     kinds = ("key", "idx", "name")
@@ -453,7 +473,7 @@ def from_state(like, state):
 # `Standardise` was carried over from PyTorch. It is compiled with a static `self`, so
 # new statistics have no effect, and `update` changes the object in place.
 #
-# Mend the class. `Standardise(mean, std, mode)` and its attributes stay:
+# Mend the class. `Standardise(mean, std, mode)` and the names of its attributes stay:
 #
 # - calling an instance runs compiled code, as it does now; `update` need not;
 # - instances are pytrees with two leaves, `mean` and `std`, and pass through
@@ -511,8 +531,8 @@ with check("new_statistics", points=1,
         want = (one - x.mean(0)) / std
         expect_close(second(one), want, name="after: result")
         expect_close(first(one), one, name="the old object: result")
-        first.mean = jnp.full(2, 5.0)
-        expect_close(first(one), 0 * one, name="with a new mean: result")
+        moved = Standardise(jnp.full(2, 5.0), jnp.ones(2), mode)
+        expect_close(moved(one), 0 * one, name="with another mean: result")
 # %% ex="class_register" kind="check"
 with check("a_trace_per_mode", points=1,
            section="Structure is part of the cache key"):
@@ -597,6 +617,23 @@ class Standardise:
     def update(self, x):
         return dataclasses.replace(self, mean=x.mean(0), std=x.std(0))
 # %% ex="class_register" kind="alternate"
+@partial(jax.tree_util.register_dataclass,
+         data_fields=("mean", "std"), meta_fields=("mode",))
+@dataclasses.dataclass(frozen=True)
+class Standardise:
+    mean: jax.Array
+    std: jax.Array
+    mode: str
+
+    def __call__(self, x):
+        return jax.jit(Standardise.apply)(self, x)
+
+    def apply(self, x):
+        return (x - self.mean) / (self.std if self.mode == "full" else 1)
+
+    def update(self, x):
+        return Standardise(x.mean(axis=0), x.std(axis=0), self.mode)
+# %% ex="class_register" kind="alternate"
 @jax.tree_util.register_pytree_node_class
 class Standardise:
     def __init__(self, mean, std, mode):
@@ -680,8 +717,8 @@ def update(state, params, grads, loss):
 # entry have to be at the start, to look as it does later?
 # %% [markdown] ex="state_steady" kind="hint"
 # Structure is not all: shape, dtype and weak type of each leaf are in the key too.
-# Python numbers are weakly typed, and so are arrays made of them without a dtype, such
-# as `jnp.full(4, jnp.nan)`.
+# Python numbers are weakly typed, and so are arrays made of one such number without a
+# dtype: `jnp.full(4, jnp.nan)`, `jnp.array(jnp.inf)`. An array made of a list is not.
 # %% ex="state_steady" kind="check"
 with check("same_steps", points=1,
            section="One map walks all trees"):

@@ -605,9 +605,9 @@ def loss(logits, target, weight):
 # %% [markdown] ex="pixels_ignore" kind="why"
 # PyTorch keeps classes on dimension 1; JAX's functions take the last axis unless told
 # otherwise, and in a small square image nothing objects. An ignored label is still an
-# index. For up to 99 classes −100 reads `nan`, which no product with 0 removes; for
-# more it silently reads a real class. Hence a safe label before the index, and a weight
-# of 0 after it. The divisor is the sum of the weights that count, whose scale cancels
+# index. For up to 99 classes `take_along_axis` reads `nan` there, which no product with
+# 0 removes; for more, −100 is a real class. Hence a safe label before the index, and a
+# weight of 0 after it. The divisor is the sum of the weights that count, whose scale cancels
 # out, so 1e-8 in it is as arbitrary as a 1; `jnp.average` leaves 0/0 where none counts.
 # Far below the largest logit a softmax is 0, so take `log_softmax`.
 # %% [markdown] ex="views_separate" level="core" minutes=8
@@ -705,6 +705,11 @@ with check("keys_unrelated", points=1, section="Random numbers"):
         shifted = np.abs(np.fft.ifft(power).real[1:]) / power.mean()
         correlation = round(float(shifted.max()), 2)
         assert correlation < 0.2, "no relation between draws of a batch"
+    for pair in (draws[:2], draws[2:]):
+        one, two = (np.fft.fft((d - d.mean()) / d.std()) for d in pair)
+        crossed = np.abs(np.fft.ifft(one * two.conj()).real) / len(pair[0])
+        correlation = round(float(crossed.max()), 2)
+        assert correlation < 0.2, "no relation between flips and factors"
     table = np.abs(np.corrcoef(draws) - np.eye(4))
     correlation = round(float(table.max()), 2)
     assert correlation < 0.2, "no relation between any two draws"
@@ -764,6 +769,15 @@ def augment(key, images):
     flip = jax.random.bernoulli(flip_key, 0.5, each)
     gain = 1 + 0.29 * jax.random.normal(gain_key, each)
     return jnp.where(flip, images[:, :, ::-1], images) * gain
+# %% ex="views_separate" kind="wrong" fails="keys_unrelated"
+# keys made by number: the factor of an image is the flip of the next one
+def augment(key, images):
+    def one(i, image):
+        flip = jax.random.uniform(jax.random.fold_in(key, i)) < 0.5
+        gain = 0.5 + jax.random.uniform(jax.random.fold_in(key, i + 1))
+        return gain * jnp.where(flip, image[:, ::-1], image)
+
+    return jax.vmap(one)(jnp.arange(len(images)), images)
 # %% ex="views_separate" kind="wrong" fails="keys_unrelated"
 # exactly half of the images: whoever knows the other flips knows the last one
 def augment(key, images):
